@@ -17,6 +17,7 @@ import skblab_analysis.rfc2544.view
 import skblab_analysis.samples.view
 import skblab_analysis.settings.view
 import skblab_analysis.throughput.view
+import skblab_analysis.traffic.view
 import skblab_analysis.verdicts.view
 import skblab_analysis.work.view
 from skblab_analysis.view import View
@@ -31,6 +32,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.throughput.view.VIEW,
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,
+    skblab_analysis.traffic.view.VIEW,
     skblab_analysis.cpu.view.VIEW,
     skblab_analysis.events.view.VIEW,
     skblab_analysis.samples.view.VIEW,

@@ -19,6 +19,7 @@ Measure = Literal[
     "throughput",
     "rfc2544",
     "latency",
+    "traffic",
     "cpu",
     "layers",
     "events",

@@ -638,9 +638,10 @@ class ReceiverDocument(ToolDocument):
 
     received = distinct + duplicates + too_old + beyond + foreign; `lost` is expected - distinct,
     or where nothing was expected the gaps below the highest number. Times are of distinct packets,
-    in the order they came: from one to the next (`inter_arrival`), the absolute difference of their
-    one-way delays (`jitter`, RFC 4689), and these (`delay`), or why they are unknown. Percentiles
-    are off by `percentile_error` of their value at most. A receiver of before has none of these.
+    in the order they came: from one to the next (`inter_arrival`), how far that is from what was
+    expected (`inter_arrival_error`), the absolute difference of their one-way delays (`jitter`,
+    RFC 4689), and these (`delay`), or why they are unknown. Percentiles are off by
+    `percentile_error` of their value at most. A receiver of before has none of these.
     """
 
     schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
@@ -657,6 +658,7 @@ class ReceiverDocument(ToolDocument):
     rate: NonNegativeFloat | None = None
     stamps: ArrivalStamps | None = None
     inter_arrival: PacketTimes | None = None
+    inter_arrival_error: PacketTimes | None = None
     jitter: PacketTimes | None = None
     delay: PacketTimes | None = None
     delay_unknown: str | None = None

@@ -280,6 +280,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kernel patches-check": {"checked-patches": CheckedPatches},
     "bench patch": {"bench": BenchDocument},
     "bench functions": {"functions": FunctionsDocument},
+    "traffic run": {"summary": SummaryDocument},
     "profile": {"functions": FunctionsDocument, "functions-of-settings": FunctionsOfSettings},
     "compare": {"compare": CompareDocument},
     "bisect": {"bisect": BisectDocument},

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName, echo
 from skblab.lab import labroot, tools
-from skblab.lab.reporter import Reporter
+from skblab.lab.drawing import gnuplot
+from skblab.lab.kernel import names
+from skblab.lab.reporter import Reporter, printer
+from skblab.traffic import hosts, plan, running
+from skblab.traffic.hosts import Hosts
+from skblab_analysis.report import summary, terminal
+from skblab_analysis.report.page import build_report
 
 traffic = typer.Typer(
     no_args_is_help=True,
@@ -50,6 +58,68 @@ def receive(options: Options = None) -> None:
     Example: `skblab traffic receive --bind 0.0.0.0:5000 --expect 100000`
     """
     _run("receive", options or ())
+
+
+@traffic.command("run")
+def run_(
+    file: Annotated[Path, typer.Argument(help="The traffic file, see docs/reference/traffic.md.")],
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="here|guest",
+            help="Have hosts as namespaces of this machine, or of a guest. Default: as the file "
+            "says. Not of a file that names machines.",
+            autocompletion=lambda: ["here", "guest"],
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=86_400, help="Let each flow last so long instead."),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Measure each setting so often instead.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, and measure nothing.")
+    ] = False,
+    name: KernelName = KERNEL_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Run flows between hosts as a file says, setting by setting, and report what came of them.
+
+    All flows of a setting run at once. It writes `results/NAME-<time>/`. Hosts are namespaces of
+    this machine (root), namespaces of a guest, or machines over SSH that the file names.
+
+    Example: `skblab traffic run runners/studies/luna-2013.toml --seconds 2`
+    """
+    given, published = plan.read(file, on=on, seconds=seconds, repeats=repeats)
+    asked = running.plan_of(given, file, published)
+    if dry_run:
+        for line in running.told(given):
+            typer.echo(line)
+        return
+    reporter = Reporter()
+    root = labroot.ensure(reporter)
+    chosen = names.parse(name)
+
+    def up(flavour: str | None) -> AbstractContextManager[Hosts]:
+        if given.hosts:
+            return hosts.machines(given, root, reporter)
+        if given.where == "here":
+            return hosts.here(given, root, reporter)
+        return hosts.guest(given, chosen.request(flavour or "stock"), root, reporter)
+
+    anew = not given.hosts and given.where == "guest"
+    folder = running.recorded(given, asked, up, reporter, anew=anew)
+    page = build_report(folder.path, gnuplot(root))
+    if as_json:
+        echo(summary.of_run(folder.path, page))
+        return
+    console = printer()
+    for table in terminal.of_run(folder.path):
+        console.print(table)
+        console.print()
+    console.print(f"Report: {page}", soft_wrap=True)
 
 
 @traffic.command()

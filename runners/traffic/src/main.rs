@@ -143,6 +143,9 @@ struct ReceiveArgs {
     /// results-schema/packets.md has its format. Exit code 1 says that not all could be written.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Report how far times between packets are from this, such as 1ms
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    interval: Option<f64>,
     /// Report one-way delays: sender and receiver run on one machine, by one clock
     #[arg(long)]
     same_clock: bool,
@@ -330,6 +333,7 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
         limit: args.seconds,
         rcvbuf: args.rcvbuf,
         same_clock: args.same_clock,
+        interval_ns: args.interval,
     }
 }
 
@@ -337,6 +341,12 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
 fn transmission_from_clock() -> u16 {
     let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
     u16::from_be_bytes([high, low])
+}
+
+/// One time, in nanoseconds.
+fn interval(text: &str) -> Result<f64, String> {
+    let named = Named::parse(text, Unit::Time)?;
+    named.generator.constant().ok_or_else(|| "expected one time, such as 1ms".to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -41,6 +41,8 @@ pub struct Plan {
     pub rcvbuf: Option<u32>,
     /// Sender and receiver run on one machine, so that one-way delays are known.
     pub same_clock: bool,
+    /// What was asked for between two packets, nanoseconds.
+    pub interval_ns: Option<f64>,
 }
 
 /// A bound receiver.
@@ -94,7 +96,7 @@ impl<'a> Receiver<'a> {
             drops_seen: 0,
             span_ns: None,
             not_by_kernel: 0,
-            timing: Timing::new(plan.same_clock),
+            timing: Timing::new(plan.same_clock, plan.interval_ns),
             recorder: None,
             quiet_ns: 0,
         })
@@ -302,6 +304,10 @@ impl<'a> Receiver<'a> {
                 stepped_ns: self.timing.stepped_ns(),
             },
             inter_arrival: self.timing.inter_arrival().report(),
+            inter_arrival_error: self
+                .timing
+                .inter_arrival_error()
+                .map(distribution::Distribution::report),
             jitter: self.timing.jitter().report(),
             delay,
             delay_unknown,

@@ -155,6 +155,8 @@ pub struct ReceiveReport {
     pub stamps: StampsReport,
     /// From one packet to the next; all times are of distinct packets, in the order they came.
     pub inter_arrival: DistributionReport,
+    /// How far these are from the interval that was asked for; null if none was given.
+    pub inter_arrival_error: Option<DistributionReport>,
     /// Absolute difference of the one-way delays of successive packets (RFC 4689).
     pub jitter: DistributionReport,
     /// One-way delay; null unless sender and receiver have one clock.

@@ -25,7 +25,10 @@ pub struct Timing {
     first: Option<(u64, u64)>,
     /// Clock of the last packet, when it came, and how long it took if both clocks were one.
     last: Option<(Clock, u64, i128)>,
+    /// What is to be between two packets, nanoseconds.
+    interval_ns: Option<f64>,
     inter_arrival: Distribution,
+    inter_arrival_error: Distribution,
     jitter: Distribution,
     delay: Distribution,
     /// Packets stamped by a clock that the receiver does not stamp by.
@@ -34,14 +37,17 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Begin; `same_clock` is the caller's word that sender and receiver run on one machine.
+    /// Begin; `same_clock` is the caller's word that sender and receiver run on one machine, and
+    /// `interval_ns` what was asked for between two packets, if that is one time.
     #[must_use]
-    pub fn new(same_clock: bool) -> Self {
+    pub fn new(same_clock: bool, interval_ns: Option<f64>) -> Self {
         Self {
             tai_offset_ns: same_clock.then(tai_offset_ns),
             first: None,
             last: None,
+            interval_ns,
             inter_arrival: Distribution::default(),
+            inter_arrival_error: Distribution::default(),
             jitter: Distribution::default(),
             delay: Distribution::default(),
             unlike: 0,
@@ -66,7 +72,11 @@ impl Timing {
     pub fn observe(&mut self, clock: Clock, sent_ns: u64, received_ns: u64) {
         let took = i128::from(received_ns) - i128::from(sent_ns);
         if let Some((last_clock, last_received_ns, last_took)) = self.last {
-            self.inter_arrival.add_signed(i128::from(received_ns) - i128::from(last_received_ns));
+            let between = i128::from(received_ns) - i128::from(last_received_ns);
+            self.inter_arrival.add_signed(between);
+            if let Some(asked) = self.interval_ns {
+                self.inter_arrival_error.add_signed(error_ns(between, asked));
+            }
             if clock == last_clock {
                 self.jitter.add_signed((took - last_took).abs());
             }
@@ -84,6 +94,12 @@ impl Timing {
     #[must_use]
     pub fn inter_arrival(&self) -> &Distribution {
         &self.inter_arrival
+    }
+
+    /// How far these were from the interval that was asked for; none without one.
+    #[must_use]
+    pub fn inter_arrival_error(&self) -> Option<&Distribution> {
+        self.interval_ns.map(|_| &self.inter_arrival_error)
     }
 
     /// Absolute differences of successive one-way delays.
@@ -111,6 +127,16 @@ impl Timing {
     pub fn stepped_ns(&self) -> i64 {
         self.stepping.so_far_ns()
     }
+}
+
+/// How far a time between packets is from what was asked for, in whole nanoseconds.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "no time between two packets is near the largest number"
+)]
+fn error_ns(between_ns: i128, asked_ns: f64) -> i128 {
+    (between_ns as f64 - asked_ns).abs().round() as i128
 }
 
 /// Sees whether `CLOCK_REALTIME` is set; slewing moves `CLOCK_MONOTONIC`, too, and is none.
@@ -159,7 +185,7 @@ mod tests {
 
     /// Sent every microsecond from 1970 on, as the sender's clock has it.
     fn timing(same_clock: bool, arrivals: &[(u64, u64)]) -> Timing {
-        let mut timing = Timing::new(same_clock);
+        let mut timing = Timing::new(same_clock, Some(1000.0));
         for &(sent_ns, received_ns) in arrivals {
             timing.observe(Clock::Realtime, sent_ns, received_ns);
         }
@@ -175,6 +201,10 @@ mod tests {
         assert_eq!((between.count, between.min_ns, between.max_ns), (2, Some(900), Some(1050)));
         assert_eq!((jitter.count, jitter.min_ns, jitter.max_ns), (2, Some(50), Some(100)));
         assert_eq!((delay.count, delay.mean_ns, delay.sd_ns), (3, Some(100.0), Some(50.0)));
+        // They came 1050 and 900 ns after one another, and were to come every microsecond.
+        let error = timing.inter_arrival_error().unwrap().report();
+        assert_eq!((error.count, error.min_ns, error.max_ns), (2, Some(50), Some(100)));
+        assert!(Timing::new(true, None).inter_arrival_error().is_none());
     }
 
     #[test]
@@ -198,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_monotonic_clock_of_another_machine_does_not_jump() {
-        let mut timing = Timing::new(false);
+        let mut timing = Timing::new(false, None);
         // Nearly as far away as the bits of a stamp reach: some of the next would be nearer elsewhere.
         let far = monotonic_ns() + (1 << 47) - 1000;
         let mut header = Header {

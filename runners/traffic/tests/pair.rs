@@ -26,6 +26,7 @@ fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
         limit: Duration::from_secs(20),
         rcvbuf: Some(4 << 20),
         same_clock: true,
+        interval_ns: Some(1e6),
     }
 }
 

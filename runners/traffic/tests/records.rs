@@ -55,6 +55,7 @@ fn plan(same_clock: bool) -> Plan {
         limit: PATIENCE,
         rcvbuf: None,
         same_clock,
+        interval_ns: None,
     }
 }
 

@@ -61,6 +61,12 @@ def up(script: Sequence[str], labroot: LabRoot) -> Iterator[Path]:
         process.communicate()
 
 
+def named(place: Path, labroot: LabRoot, name: str) -> Path:
+    """Return a namespace that the script of `up` made by `ip netns add`, as such a file."""
+    # The script's files are those of its own mount namespace, which its first process leads to.
+    return place.parent.parent / "root" / labroot.path.relative_to("/") / "run" / "netns" / name
+
+
 def tap(nic: Nic) -> str:
     """Return the line that makes a device's tap."""
     many = " multi_queue" if nic.queues > 1 else ""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one flow of a trial hands over, and how it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.real import Real
+from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Table
+from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.formats.pathlat import PacketTimes, ReceiverDocument, SenderDocument
+from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
+
+MEASURE = "traffic"
+Kind = Literal["inter_arrival", "inter_arrival_error", "jitter", "delay"]
+KINDS: tuple[Kind, ...] = ("inter_arrival", "inter_arrival_error", "jitter", "delay")
+
+
+class FlowTimesRow(OfRow):
+    """One kind of time of a flow's packets in a trial, as its receiver says."""
+
+    kind: Annotated[
+        Kind,
+        Column(
+            NO_UNIT,
+            "`inter_arrival`, `inter_arrival_error` (how far that is from the interval that was "
+            "asked for), `jitter` (RFC 4689) or `delay` (one-way, by one clock).",
+        ),
+    ]
+    count: Annotated[Whole, Column(NO_UNIT, "Times that were taken.")]
+    least: Annotated[Whole, Column("ns", "The smallest.")]
+    mean: Annotated[Real, Column("ns", "The mean.")]
+    deviation: Annotated[Real, Column("ns", "The standard deviation.")]
+    most: Annotated[Whole, Column("ns", "The largest.")]
+    p50: Annotated[Whole | None, Column("ns", "Median; null: too few packets.")] = None
+    p99: Annotated[Whole | None, Column("ns", "99th percentile; null: too few packets.")] = None
+    p99_9: Annotated[Whole | None, Column("ns", "99.9th percentile; null: too few packets.")] = None
+
+
+class Exchanged(OfTrial):
+    """A flow of a trial: what its sender and its receiver said; `rate` was asked for."""
+
+    rate: Positive | None = None
+    sender: SenderDocument
+    receiver: ReceiverDocument
+
+    def row(self, trial: int) -> TrialRow:
+        """Return the trial's row."""
+        sender, receiver = self.sender, self.receiver
+        late = sender.late
+        return TrialRow(
+            **self.head(trial),
+            clock="wall",
+            measure=MEASURE,
+            rate=self.rate,
+            sent=sender.sent,
+            received=receiver.distinct,
+            lost=sender.sent - receiver.distinct,
+            duplicates=receiver.duplicates,
+            reordered=receiver.reordered,
+            send_rate=sender.rate_reached,
+            receive_rate=receiver.rate,
+            late=late.count if late else None,
+            late_threshold=late.threshold_ns if late else None,
+            late_mean=late.mean_ns if late else None,
+            late_max=late.max_ns if late else None,
+            packets=receiver.distinct,
+        )
+
+    def rows(self, trial: int) -> Iterator[Numbered]:
+        """Yield a row for each kind of time; RefusedError if no packet came, or others did."""
+        if not self.receiver.distinct:
+            raise RefusedError(f"of {self.sender.sent} packets none came")
+        if self.receiver.distinct > self.sender.sent:
+            raise RefusedError(
+                f"{self.receiver.distinct} packets came of {self.sender.sent} that were sent"
+            )
+        head = self.head(trial)
+        for kind in KINDS:
+            times: PacketTimes | None = getattr(self.receiver, kind)
+            if times is None or times.min_ns is None or times.max_ns is None:
+                continue
+            yield FlowTimesRow(
+                **head,
+                kind=kind,
+                count=times.count,
+                least=times.min_ns,
+                mean=times.mean_ns or 0.0,
+                deviation=times.sd_ns or 0.0,
+                most=times.max_ns,
+                p50=times.percentiles_ns.get("50"),
+                p99=times.percentiles_ns.get("99"),
+                p99_9=times.percentiles_ns.get("99.9"),
+            )
+
+
+TABLES = (
+    Table(
+        FlowTimesRow,
+        "flow_times",
+        "one kind of time of a flow's packets in a trial",
+        later=True,
+    ),
+)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flows by setting over all blocks: packets, rates and times.
+
+A figure of a setting is the median of its blocks; the smallest and the largest time are those of
+all blocks. Settings are compared block by block with the first one, by the 99th percentile of how
+far inter-arrival times are from what was asked for; of flows without an interval, by their rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import Change
+from skblab_analysis.base.rows import by_trial
+from skblab_analysis.load import Run
+from skblab_analysis.traffic.published import Published, of_parameters
+from skblab_analysis.traffic.rows import MEASURE, FlowTimesRow, Kind
+from skblab_analysis.trials.rows import TrialRow
+
+# A receiver's percentiles are those of a histogram whose buckets are so wide.
+BUCKET = 1 / 16
+# What settings are compared by.
+COMPARED: Kind = "inter_arrival_error"
+
+
+@dataclass(frozen=True)
+class Times:
+    """One kind of time of a setting, in ns: of all blocks, see above."""
+
+    least: int
+    p50: float | None
+    p99: float | None
+    p99_9: float | None
+    most: int
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, rows: Sequence[FlowTimesRow]) -> Times:
+        """Return what rows of several blocks come to."""
+
+        def middle(name: str) -> float | None:
+            values = [getattr(row, name) for row in rows if getattr(row, name) is not None]
+            return median(values) if values else None
+
+        return cls(
+            least=min(row.least for row in rows),
+            p50=middle("p50"),
+            p99=middle("p99"),
+            p99_9=middle("p99_9"),
+            most=max(row.most for row in rows),
+            mean=median(row.mean for row in rows),
+            deviation=median(row.deviation for row in rows),
+        )
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A setting of a flow: its good trials, one in each block, and its times by kind."""
+
+    setting: str
+    trials: tuple[TrialRow, ...]
+    times: dict[Kind, Times]
+    rows: tuple[FlowTimesRow, ...]
+    published: Published | None = None
+
+    @property
+    def send_rate(self) -> float | None:
+        """Packets a second that were sent, the median of blocks."""
+        rates = [row.send_rate for row in self.trials if row.send_rate is not None]
+        return median(rates) if rates else None
+
+    @property
+    def receive_rate(self) -> float | None:
+        """Packets a second that came, the median of blocks."""
+        rates = [row.receive_rate for row in self.trials if row.receive_rate is not None]
+        return median(rates) if rates else None
+
+    @property
+    def lost(self) -> tuple[int, int]:
+        """Packets that did not come, and that were sent, in all blocks."""
+        return sum(row.lost or 0 for row in self.trials), sum(row.sent or 0 for row in self.trials)
+
+    def sample(self) -> certainty.Sample:
+        """Return what it is compared by: a figure of each block."""
+        errors = {
+            row.block: float(row.p99) for row in self.rows if row.kind == COMPARED and row.p99
+        }
+        if errors:
+            return errors
+        return {row.block: row.receive_rate for row in self.trials if row.receive_rate}
+
+    @property
+    def by_time(self) -> bool:
+        """Whether that is a time, and not a rate."""
+        return any(row.kind == COMPARED and row.p99 for row in self.rows)
+
+
+@dataclass(frozen=True)
+class FlowSummary:
+    """All settings of one flow, the baseline first."""
+
+    flow: str
+    rate: int | None
+    baseline: str
+    exchanges: tuple[Exchange, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def by_time(self) -> bool:
+        """Whether settings are compared by a time, and not by a rate."""
+        return all(exchange.by_time for exchange in self.exchanges)
+
+    def change(self, setting: str) -> Change | None:
+        """Return what a setting differs from the baseline; None if it is not compared."""
+        return next((change for change in self.changes if change.setting == setting), None)
+
+
+def of(run: Run) -> list[FlowSummary]:
+    """Return the flows of a run."""
+    good = [row for row in run.trials if row.measure == MEASURE and row.state == "good"]
+    times = by_trial(run.rows(FlowTimesRow))
+    published = of_parameters(run.document.plan.parameters)
+    order = run.document.plan.settings
+    return [
+        _flow(
+            flow,
+            [row for row in good if row.traffic == flow],
+            times,
+            published,
+            order,
+        )
+        for flow in dict.fromkeys(row.traffic for row in good)
+    ]
+
+
+def _flow(
+    flow: str,
+    good: Sequence[TrialRow],
+    times: dict[int, list[FlowTimesRow]],
+    published: dict[str, Published],
+    order: Sequence[str],
+) -> FlowSummary:
+    names = sorted({row.setting for row in good}, key=list(order).index)
+    exchanges = tuple(
+        _exchange(
+            name,
+            tuple(row for row in good if row.setting == name),
+            times,
+            published.get(name),
+        )
+        for name in names
+    )
+    rates = {row.rate for row in good}
+    return FlowSummary(
+        flow=flow,
+        rate=rates.pop() if len(rates) == 1 else None,
+        baseline=order[0],
+        exchanges=exchanges,
+        changes=tuple(_changes(exchanges, order[0])),
+    )
+
+
+def _exchange(
+    name: str,
+    trials: tuple[TrialRow, ...],
+    times: dict[int, list[FlowTimesRow]],
+    published: Published | None,
+) -> Exchange:
+    rows = tuple(row for trial in trials for row in times.get(trial.trial, ()))
+    kinds = dict.fromkeys(row.kind for row in rows)
+    return Exchange(
+        setting=name,
+        trials=trials,
+        times={kind: Times.of([row for row in rows if row.kind == kind]) for kind in kinds},
+        rows=rows,
+        published=published,
+    )
+
+
+def _changes(exchanges: Sequence[Exchange], baseline: str) -> list[Change]:
+    by_name = {exchange.setting: exchange for exchange in exchanges}
+    first = by_name.get(baseline)
+    if first is None:
+        return []
+    resolution = BUCKET if first.by_time else 0.0
+    found = [
+        (
+            other.setting,
+            certainty.difference(
+                first.sample(), other.sample(), resolution=resolution, relative=True
+            ),
+        )
+        for other in exchanges
+        if other.setting != baseline and other.by_time == first.by_time
+    ]
+    return [Change(setting, change) for setting, change in found if change is not None]

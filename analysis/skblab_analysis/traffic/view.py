@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flows of our own sender and receiver: tables, the page's section, and sentences about them.
+
+A difference in brackets is not significant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base import told
+from skblab_analysis.base.comparison import Comparison, Wording
+from skblab_analysis.base.differences import (
+    brackets,
+    change_text,
+    difference_text,
+    half_text,
+    not_significant,
+)
+from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
+from skblab_analysis.base.words import (
+    ABSENT,
+    NARROW_SPACE,
+    Scale,
+    joined,
+    number,
+    quantity,
+    scale,
+    share,
+    small_share,
+)
+from skblab_analysis.formats.summary import Figure
+from skblab_analysis.load import Run
+from skblab_analysis.traffic.published import Published
+from skblab_analysis.traffic.rows import KINDS, MEASURE, Kind
+from skblab_analysis.traffic.summary import COMPARED, Exchange, FlowSummary, Times, of
+from skblab_analysis.view import Cells, Section, View, suffix
+
+PUBLISHED = "published"
+TITLES: dict[Kind, str] = {
+    "inter_arrival": "Inter-arrival times",
+    "inter_arrival_error": "Inter-arrival times: how far from the interval that was asked for",
+    "jitter": "Jitter",
+    "delay": "One-way delay",
+}
+FIGURES = ("min", "p50", "p99", "p99.9", "max", "std dev")
+OF_TIME = Wording(
+    what="traffic",
+    noun="",
+    better=("bring", "inter-arrival times nearer to what was asked for (99th percentile, {})"),
+    worse=("take", "inter-arrival times further from what was asked for (99th percentile, {})"),
+    best="Biggest drop of the 99th percentile of the error of inter-arrival times",
+    worst="Biggest rise of the 99th percentile of the error of inter-arrival times",
+)
+OF_RATE = Wording(
+    what="traffic",
+    noun="",
+    better=("raise", "the rate by {}"),
+    worse=("lower", "the rate by {}"),
+    best="Biggest rise of the rate",
+    worst="Biggest drop of the rate",
+)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A setting's cells, and those of the published figures below it, if there are any."""
+
+    setting: str
+    sent: str
+    came: str
+    lost: str
+    difference: str
+    half: str
+
+
+def _rows(summary: FlowSummary, space: str = " ") -> list[_Row]:
+    return [_row(exchange, summary, space) for exchange in summary.exchanges]
+
+
+def _row(exchange: Exchange, summary: FlowSummary, space: str) -> _Row:
+    change = summary.change(exchange.setting)
+    difference = ABSENT if change is None else difference_text(change.difference)
+    lost, sent = exchange.lost
+    return _Row(
+        setting=exchange.setting,
+        sent=number(exchange.send_rate, 1, space),
+        came=number(exchange.receive_rate, 1, space),
+        lost=small_share(lost / sent if sent else None),
+        difference="baseline" if exchange.setting == summary.baseline else difference,
+        half="" if change is None else half_text(change.difference),
+    )
+
+
+def _kinds(summary: FlowSummary) -> Iterator[Kind]:
+    """Yield the kinds of time that any setting has."""
+    for kind in KINDS:
+        if any(kind in exchange.times for exchange in summary.exchanges):
+            yield kind
+
+
+def _scale(summary: FlowSummary, kind: Kind) -> Scale:
+    """One for a table: by its typical times, not by the longest of all."""
+    found = [exchange.times[kind] for exchange in summary.exchanges if kind in exchange.times]
+    return scale("ns", round(max(times.p99 or times.mean for times in found)))
+
+
+def _times(times: Times | None, of_table: Scale, space: str) -> tuple[str, ...]:
+    if times is None:
+        return (ABSENT,) * len(FIGURES)
+    values = (times.least, times.p50, times.p99, times.p99_9, times.most, times.deviation)
+    return tuple(of_table.text(value, space) for value in values)
+
+
+def _published(figures: Published, of_table: Scale, space: str) -> tuple[str, ...]:
+    names = ("least", "p50", "p99", "p99_9", "most", "deviation")
+    return tuple(of_table.text(figures.times.get(name), space) for name in names)
+
+
+def _time_rows(
+    summary: FlowSummary, kind: Kind, space: str = " "
+) -> list[tuple[str, tuple[str, ...]]]:
+    of_table = _scale(summary, kind)
+    rows: list[tuple[str, tuple[str, ...]]] = []
+    for exchange in summary.exchanges:
+        rows.append((exchange.setting, _times(exchange.times.get(kind), of_table, space)))
+        if kind == "inter_arrival" and exchange.published is not None:
+            rows.append((PUBLISHED, _published(exchange.published, of_table, space)))
+    return rows
+
+
+def tables(summary: FlowSummary, identical: Collection[str] = ()) -> list[Table]:
+    """Return a flow's packets by setting, and its times."""
+    made = [_packets(summary, identical)]
+    for kind in _kinds(summary):
+        table = titled(f"{TITLES[kind]} ({_scale(summary, kind).name}, {escape(summary.flow)})")
+        table.add_column("setting", overflow="fold")
+        for name in FIGURES:
+            table.add_column(name, justify="right", no_wrap=True)
+        for name, figures in _time_rows(summary, kind):
+            shown = f"  {PUBLISHED}" if name == PUBLISHED else named(name, identical)
+            table.add_row(shown, *figures)
+        made.append(table)
+    return made
+
+
+def _packets(summary: FlowSummary, identical: Collection[str]) -> Table:
+    table = titled(f"Packets ({escape(summary.flow)})")
+    table.add_column("setting", overflow="fold")
+    rows = _rows(summary)
+    names, figures = known_columns(
+        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
+        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
+    )
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row, cells in zip(rows, figures, strict=True):
+        table.add_row(named(row.setting, identical), *cells)
+    caption = list(brackets(change.difference for change in summary.changes))
+    table.caption = "\n".join(caption) or None
+    return table
+
+
+def _compared_name(summary: FlowSummary) -> str:
+    return "p99 of error" if summary.by_time else "rate differs"
+
+
+@dataclass(frozen=True)
+class TimesShown:
+    """A table of times."""
+
+    id: str
+    title: str
+    rows: tuple[Cells, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one flow."""
+
+    suffix: str
+    title: str
+    columns: list[str]
+    rows: tuple[Cells, ...]
+    figures: list[str]
+    times: tuple[TimesShown, ...]
+    about: str
+
+
+def _section(run: Run, summary: FlowSummary, place: int) -> Section:
+    rows = _rows(summary, NARROW_SPACE)
+    columns, figures = known_columns(
+        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
+        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
+    )
+    about = str(run.document.plan.parameters.get(f"flow {summary.flow}", summary.flow))
+    shown = Shown(
+        suffix=suffix(place),
+        title=summary.flow,
+        columns=columns,
+        rows=tuple(
+            Cells(name=row.setting, figures=cells, strong=row.setting == summary.baseline)
+            for row, cells in zip(rows, figures, strict=True)
+        ),
+        figures=list(FIGURES),
+        times=tuple(
+            TimesShown(
+                id=kind.replace("_", "-"),
+                title=f"{TITLES[kind]}, in {_scale(summary, kind).name}",
+                rows=tuple(
+                    Cells(name=name, figures=cells)
+                    for name, cells in _time_rows(summary, kind, NARROW_SPACE)
+                ),
+            )
+            for kind in _kinds(summary)
+        ),
+        about=about,
+    )
+    return Section("traffic/section.html.j2", shown)
+
+
+def compared(found: Sequence[FlowSummary]) -> list[Comparison]:
+    """Return what settings differ from the baseline."""
+    return [
+        Comparison(
+            measure="traffic",
+            figure="p99" if summary.by_time else "rate",
+            part=COMPARED if summary.by_time else "",
+            unit="ns" if summary.by_time else "packets/s",
+            baseline=summary.baseline,
+            changes=summary.changes,
+            wording=OF_TIME if summary.by_time else OF_RATE,
+            traffic=summary.flow,
+            rate=summary.rate,
+            more_is_better=not summary.by_time,
+        )
+        for summary in found
+        if summary.changes
+    ]
+
+
+def headline(found: Sequence[FlowSummary]) -> str | None:
+    """Return the finding in one sentence; None if there is none."""
+    return told.headline(compared(found)) or next(_typical(found), None)
+
+
+def _typical(found: Sequence[FlowSummary]) -> Iterator[str]:
+    """Yield what the first setting of each flow comes to."""
+    for summary in found:
+        first = summary.exchanges[0]
+        error = first.times.get(COMPARED)
+        if error is not None and error.p99 is not None:
+            yield (
+                f"{share(0.99, 0)} of inter-arrival times are within {quantity(error.p99, 'ns')} "
+                f"of what was asked for with {first.setting} ({summary.flow})"
+            )
+        elif first.receive_rate is not None:
+            yield (
+                f"{number(first.receive_rate)} packets a second come with {first.setting} "
+                f"({summary.flow})"
+            )
+
+
+def sentences(found: Sequence[FlowSummary]) -> list[str]:
+    """Return the findings."""
+    said = []
+    for summary in found:
+        said += [f"{sentence}." for sentence in _typical([summary])]
+        significant = [change for change in summary.changes if change.difference.significant]
+        if significant:
+            order = sorted(significant, key=lambda change: change.difference.share)
+            what = "99th percentile of the error" if summary.by_time else "rate"
+            said.append(
+                f"Its {what} against {summary.baseline}: "
+                f"{joined([change_text(change) for change in order])}."
+            )
+        said += not_significant(summary.changes)
+    return said
+
+
+def unseen(found: Sequence[FlowSummary]) -> list[str]:
+    """Return what these trials could not tell."""
+    said = []
+    for summary in found:
+        single = [one.setting for one in summary.exchanges if len(one.trials) == 1]
+        if single and len(summary.exchanges) > 1:
+            said.append(
+                f"{summary.flow}: {joined(single)} {'has' if len(single) == 1 else 'have'} one "
+                "block only: whether it differs is not known."
+            )
+        unknown = [one.setting for one in summary.exchanges if "delay" not in one.times]
+        if unknown:
+            said.append(f"{summary.flow}: one-way delays are not known, as clocks may differ.")
+    return said
+
+
+def _figures(summary: FlowSummary) -> Iterator[Figure]:
+    for exchange in summary.exchanges:
+        blocks = len(exchange.trials)
+        lost, sent = exchange.lost
+        values: list[tuple[str, str, str, float | None]] = [
+            ("send rate", "", "packets/s", exchange.send_rate),
+            ("receive rate", "", "packets/s", exchange.receive_rate),
+            ("lost", "", "1", lost / sent if sent else None),
+        ]
+        for kind, times in exchange.times.items():
+            values += [
+                ("min", kind, "ns", times.least),
+                ("p50", kind, "ns", times.p50),
+                ("p99", kind, "ns", times.p99),
+                ("p99.9", kind, "ns", times.p99_9),
+                ("max", kind, "ns", times.most),
+                ("standard deviation", kind, "ns", times.deviation),
+            ]
+        for figure, part, unit, value in values:
+            yield Figure(
+                measure=MEASURE,
+                figure=figure,
+                part=part,
+                unit=unit,
+                setting=exchange.setting,
+                traffic=summary.flow,
+                rate=summary.rate,
+                value=None if value is None else float(value),
+                blocks=blocks,
+            )
+
+
+VIEW = View(
+    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    sections=lambda run: [_section(run, summary, place) for place, summary in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
+    compared=lambda run: compared(of(run)),
+    sentences=lambda run: sentences(of(run)),
+    unseen=lambda run: unseen(of(run)),
+    figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
+)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where flows run: namespaces of this machine or of a guest of ours, or machines over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+from skblab.lab import kernel, portable, tools
+from skblab.lab.guest import links
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.environment import describe_host
+from skblab.machine.transport import LocalTransport, Running, Transport
+from skblab.machine.transport.base import Done
+from skblab.machine.transport.host import brought, connected
+from skblab.machine.watch import Source
+from skblab.probe import environment, targets
+from skblab.probe.guests import guest_of_ours
+from skblab.testbeds.native import NAME
+from skblab.testbeds.traffic import PROGRAMS
+from skblab.traffic.plan import TrafficFile
+from skblab_analysis.formats.run import Environment, Kernel
+
+# Of the n-th host, from 1: both families in one network, without anybody beside.
+IPV4 = "198.18.0.{}"
+IPV6 = "2001:db8::{:x}"
+# Bridges and hosts are joined so. A neighbour that had to be asked for would be the first packet's
+# time; and nothing but packets of ours is on the links.
+JOINED = """
+ip link add hub type bridge mcast_snooping 0
+ip link set hub up
+"""
+HOST = """
+ip netns add {name}
+ip netns exec {name} sh -c 'cd /proc/sys/net/ipv6/conf && echo 0 >all/disable_ipv6 &&
+	echo 0 >default/accept_dad && echo 1 >default/addr_gen_mode'
+ip link add {port} type veth peer name eth0 netns {name}
+ip link set {port} master hub up
+ip -n {name} link set lo up
+ip -n {name} link set eth0 up
+ip -n {name} address add {ipv4}/24 dev eth0
+ip -n {name} address add {ipv6}/64 dev eth0 nodad
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host: how it is reached, where our program is there, and its addresses by IP version."""
+
+    name: str
+    transport: Transport
+    program: str
+    addresses: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Hosts that are up; `one_clock`: all are one machine, whose clock both ends are timed by."""
+
+    by_name: Mapping[str, Host]
+    one_clock: bool
+    where: str
+    environment: Callable[[], Environment]
+    # What their kernels say, by machine.
+    kernels: Mapping[str, Source] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """A transport whose commands begin with others, such as those that enter a namespace."""
+
+    below: Transport
+    first: tuple[str, ...]
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
+        return self.below.run([*self.first, *argv], stdin=stdin, seconds=seconds)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        return self.run(["sh", "-eu", "-s"], stdin=text, seconds=seconds)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        return self.below.start([*self.first, *argv])
+
+    def attach(self, argv: Sequence[str], *, tty: bool) -> int:
+        return self.below.attach([*self.first, *argv], tty=tty)
+
+    def put(self, source: Path, target: str) -> None:
+        self.below.put(source, target)
+
+
+@contextlib.contextmanager
+def here(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[Hosts]:
+    """Have hosts as namespaces of this machine, which go with this block, however it ends."""
+    program = str(tools.ensure_traffic(root, reporter) / NAME)
+    with links.up(_script(file.names), root) as place:
+        found = {
+            name: Host(
+                name,
+                LocalTransport.within(links.named(place, root, name)),
+                program,
+                _addresses(number),
+            )
+            for number, name in enumerate(file.names, 1)
+        }
+        yield Hosts(found, one_clock=True, where="namespaces of this machine", environment=_ours)
+
+
+@contextlib.contextmanager
+def guest(
+    file: TrafficFile, chosen: kernel.Request, root: LabRoot, reporter: Reporter
+) -> Iterator[Hosts]:
+    """Have hosts as namespaces of a guest of ours."""
+
+    def lay_out(target: targets.Target) -> None:
+        text = "\n".join([links.SILENT, *_script(file.names)])
+        target.transport.script(text).check("making the hosts")
+
+    with guest_of_ours(chosen, root, reporter, lay_out, program=NAME) as target:
+        found = {
+            name: Host(
+                name,
+                _Inside(target.transport, ("ip", "netns", "exec", name)),
+                f"{PROGRAMS}/{NAME}",
+                _addresses(number),
+            )
+            for number, name in enumerate(file.names, 1)
+        }
+        yield Hosts(
+            found,
+            one_clock=True,
+            where=f"namespaces of a guest, kernel {target.release}",
+            environment=lambda: environment.describe(target),
+            kernels={target.name: target.kernel_log(reporter)},
+        )
+
+
+@contextlib.contextmanager
+def machines(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[Hosts]:
+    """Have the file's machines, with our program in a folder of each that goes with this block."""
+    there = tools.ensure_traffic(root, reporter)
+    bundle = portable.ensure(root, there / NAME, reporter)
+    config = Path(file.ssh_config) if file.ssh_config else None
+    with contextlib.ExitStack() as stack:
+        found: dict[str, Host] = {}
+        facts: dict[str, str] = {}
+        for name in file.names:
+            machine = file.hosts[name]
+            reporter.say(f"connecting to {machine.ssh}")
+            ssh = stack.enter_context(connected(machine.ssh, config))
+            folder = stack.enter_context(brought(ssh, bundle))
+            found[name] = Host(name, ssh, f"{folder}/{NAME}", _by_version(machine.address))
+            facts[f"{name}"] = machine.ssh
+            facts[f"{name} kernel"] = ssh.run(["uname", "-srv"]).check("asking").stdout.strip()
+        yield Hosts(
+            found,
+            one_clock=False,
+            where="machines over SSH",
+            environment=lambda: _ours().model_copy(update={"more": facts}),
+        )
+
+
+def _by_version(addresses: Sequence[IPv4Address | IPv6Address]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for address in addresses:
+        found.setdefault(address.version, str(address))
+    return found
+
+
+def _addresses(number: int) -> dict[int, str]:
+    return {4: IPV4.format(number), 6: IPV6.format(number)}
+
+
+def _script(names: Sequence[str]) -> list[str]:
+    lines = [JOINED]
+    for number, name in enumerate(names, 1):
+        addresses = _addresses(number)
+        lines.append(
+            HOST.format(name=name, port=f"port{number}", ipv4=addresses[4], ipv6=addresses[6])
+        )
+    return lines
+
+
+def _ours() -> Environment:
+    told = LocalTransport().run(["uname", "-r", "-v"]).check("asking this machine").stdout
+    release, _, version = told.strip().partition(" ")
+    return Environment(
+        kernel=Kernel(
+            release=release, version=version, flavour="not ours", config_hash="", patches=()
+        ),
+        guests={},
+        host=describe_host(),
+    )

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Running a traffic file: trial by trial, all flows at once, and a record of each flow."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from skblab.lab import paths
+from skblab.lab.reporter import Reporter
+from skblab.machine.recording import begins, recording, watched
+from skblab.machine.transport import Running
+from skblab.machine.transport.base import Done
+from skblab.machine.watch import Watch
+from skblab.traffic.hosts import Host, Hosts
+from skblab.traffic.plan import Flow, Setting, TrafficFile, changed
+from skblab_analysis.base.checked import RefusedError, parse
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.words import joined, rough_time
+from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.formats.run import Environment, Plan
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.traffic.published import Published, parameters
+from skblab_analysis.traffic.rows import Exchanged
+
+READY_SECONDS = 60
+# After the last packet that is known of, how long a receiver waits for more.
+IDLE_SECONDS = 1.0
+# A machine that is busy ends later than it should.
+LATE_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+NANOSECONDS = 1_000_000_000
+# A generator that gives one time only, see `skblab traffic send --help`.
+CONSTANT = re.compile(r"(?:constant:)?([0-9.]+(?:ns|us|ms|s))")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The commands of a flow's two ends."""
+
+    receiver: list[str]
+    sender: list[str]
+
+
+def ends(flow: Flow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
+    """Return the commands of a flow's receiver and sender."""
+    address = receiver.addresses[flow.family]
+    where = f"[{address}]:{flow.port}" if flow.family == 6 else f"{address}:{flow.port}"
+    # With a rate the number of packets ends it, and its time only if that is not kept.
+    count, late = (None, 0.0) if flow.rate is None else (_count(flow), LATE_SECONDS)
+    limit = flow.seconds + late
+    send: dict[str, object] = {
+        "--to": where,
+        "--seconds": f"{limit:g}",
+        "--count": count,
+        "--rate": flow.rate,
+        "--interval": flow.interval,
+        "--frame": flow.frame,
+        "--size": flow.size,
+        "--flows": flow.flows,
+        "--batch": flow.batch,
+        "--spin": f"{flow.spin:g}",
+        "--seed": flow.seed,
+        "--realtime": flow.realtime,
+        "--cpu": flow.cpu,
+    }
+    receive: dict[str, object] = {
+        "--bind": where,
+        "--expect": count,
+        "--interval": _interval(flow),
+        "--idle": f"{IDLE_SECONDS:g}",
+        "--seconds": f"{limit + READY_SECONDS:g}",
+        "--realtime": flow.receiver_realtime,
+        "--cpu": flow.receiver_cpu,
+    }
+    return Ends(
+        [receiver.program, "receive", *_words(receive), *(["--same-clock"] if one_clock else [])],
+        [sender.program, "send", *_words(send), *(["--segment"] if flow.segment else [])],
+    )
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    """Return options with their values; without those that have none."""
+    given = ((name, str(value)) for name, value in options.items() if value is not None)
+    return [word for pair in given for word in pair]
+
+
+def _interval(flow: Flow) -> str | None:
+    """Return the one time that there is to be between packets; None if there are several."""
+    if flow.rate is not None:
+        return f"{NANOSECONDS / flow.rate:.3f}ns"
+    constant = flow.interval is not None and CONSTANT.fullmatch(flow.interval)
+    return constant[1] if constant else None
+
+
+def _count(flow: Flow) -> int:
+    assert flow.rate is not None
+    return max(2, round(flow.rate * flow.seconds))
+
+
+def plan_of(file: TrafficFile, path: Path, published: Mapping[str, Published]) -> Plan:
+    """Return what is asked for, as the run folder keeps it."""
+    return Plan(
+        experiment=file.name,
+        question=file.question,
+        seed=file.seed,
+        baseline=file.setting[0].name,
+        settings=tuple(setting.name for setting in file.setting),
+        traffic=tuple(flow.name for flow in file.flow),
+        again=f"./skblab traffic run {path}",
+        parameters={
+            **{f"flow {flow.name}": str(flow) for flow in file.flow},
+            **parameters(
+                {
+                    setting.name: published[setting.published]
+                    for setting in file.setting
+                    if setting.published
+                }
+            ),
+        },
+    )
+
+
+def told(file: TrafficFile) -> Iterator[str]:
+    """Yield in lines what would run: flows, settings, and about how long all of it takes."""
+    for flow in file.flow:
+        yield f"flow {flow}: {flow.sender} to {flow.receiver}, {flow.seconds:g} s"
+    for setting in file.setting:
+        changes = [f"{key} = {value}" for key, value in setting.flow.items()]
+        changes += [f"kernel {setting.kernel}"] if setting.kernel else []
+        yield f"setting {setting.name}: {', '.join(changes) or 'as it stands'}"
+    trials = file.repeats * len(file.setting)
+    yield f"{trials} trials, about {rough_time(file.seconds())} without boots"
+
+
+# Hosts with a kernel of this flavour, where there is a choice.
+Up = Callable[[str | None], AbstractContextManager[Hosts]]
+
+
+def recorded(file: TrafficFile, plan: Plan, up: Up, reporter: Reporter, *, anew: bool) -> RunFolder:
+    """Run all trials in hosts that come up for them; return the run's folder.
+
+    `anew`: each block has hosts of its own, with the kernels that settings ask for.
+    """
+    folder = RunFolder.create(paths.results(), file.name, plan)
+    known: Environment | None = None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(recording(folder, lambda: known, reporter))
+        trials = list(file.trials())
+        advance = stack.enter_context(reporter.bar("trials", len(trials)))
+        where = dict[str, None]()
+        done = 0
+        for (_, kernel), some in groupby(
+            trials, lambda trial: (trial[0], trial[1].kernel) if anew else (0, None)
+        ):
+            with up(kernel) as hosts:
+                known = known or hosts.environment()
+                where[hosts.where] = None
+                watch = Watch()
+                begins(folder, watch, **hosts.kernels)
+                for block, setting in some:
+                    _trial(file, block, setting, hosts, watch, folder, reporter)
+                    done += 1
+                    advance(done)
+        gaps = [f"Hosts were {joined(list(where))}."]
+        if not hosts.one_clock:
+            gaps.append("The hosts have clocks of their own: one-way delays are not known.")
+        if file.differs:
+            gaps.append(f"What differs from the study: {file.differs}")
+        assert known is not None
+        folder.finish(known, reporter.timings, gaps=gaps)
+    return folder
+
+
+def _trial(
+    file: TrafficFile,
+    block: int,
+    setting: Setting,
+    hosts: Hosts,
+    watch: Watch,
+    folder: RunFolder,
+    reporter: Reporter,
+) -> None:
+    flows = [changed(flow, setting) for flow in file.flow]
+    with watched(folder, watch, "wall", setting.name):
+        found = exchange(flows, hosts)
+    for flow, (sent, received) in zip(flows, found, strict=True):
+        _record(folder, flow, block, setting, sent, received, reporter)
+
+
+def _record(
+    folder: RunFolder,
+    flow: Flow,
+    block: int,
+    setting: Setting,
+    sent: SenderDocument,
+    received: ReceiverDocument,
+    reporter: Reporter,
+) -> None:
+    trial = Exchanged(
+        setting=setting.name,
+        block=block,
+        traffic=flow.name,
+        rate=flow.rate,
+        sender=sent,
+        receiver=received,
+    )
+    try:
+        folder.record(trial)
+    except RefusedError as why:
+        # It is recorded as invalid, and the others are worth measuring.
+        reporter.say(f"block {block + 1}, {setting.name}, {flow.name}: {one_line(str(why))}")
+
+
+def exchange(flows: Sequence[Flow], hosts: Hosts) -> list[tuple[SenderDocument, ReceiverDocument]]:
+    """Run flows at once, and return what both ends of each said; SkblabError if a program fails.
+
+    Each sender starts once all receivers are ready. Whatever is raised ends all of them.
+    """
+    pairs = [(hosts.by_name[flow.sender], hosts.by_name[flow.receiver]) for flow in flows]
+    commands = [
+        ends(flow, *pair, one_clock=hosts.one_clock)
+        for flow, pair in zip(flows, pairs, strict=True)
+    ]
+    receivers: list[Running] = []
+    senders: list[Running] = []
+    try:
+        for command, (_, host) in zip(commands, pairs, strict=True):
+            receivers.append(host.transport.start(command.receiver))
+        for running in receivers:
+            running.wait_for("ready", READY_SECONDS)
+        for command, (host, _) in zip(commands, pairs, strict=True):
+            senders.append(host.transport.start(command.sender))
+        found = []
+        for flow, sender, receiver in zip(flows, senders, receivers, strict=True):
+            limit = flow.seconds + 2 * LATE_SECONDS
+            sent = _ended(sender, f"the sender of {flow.name!r}", limit)
+            received = _ended(receiver, f"the receiver of {flow.name!r}", limit)
+            found.append(
+                (
+                    parse(SenderDocument, sent.stdout, "the sender's document"),
+                    parse(ReceiverDocument, received.stdout, "the receiver's document"),
+                )
+            )
+        return found
+    except BaseException:
+        for running in (*senders, *receivers):
+            # The first trouble is the one to tell of.
+            with contextlib.suppress(SkblabError, OSError):
+                if running.running():
+                    running.interrupt()
+        raise
+
+
+def _ended(running: Running, who: str, seconds: float) -> Done:
+    deadline = time.monotonic() + seconds
+    while running.running():
+        if time.monotonic() > deadline:
+            raise SkblabError(f"{who} did not end within {seconds:.0f} s")
+        time.sleep(LOOK_SECONDS)
+    return running.wait(1).check(who)
