@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The two clocks in use: monotonic for schedules and limits, real time for packet stamps.
 
+use std::time::Duration;
+
 use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds in a second.
@@ -23,4 +25,10 @@ fn read(clock: ClockId) -> u64 {
     // Neither clock is negative on a machine that runs after 1970.
     u64::try_from(now.tv_sec()).unwrap_or(0) * NS_PER_SEC
         + u64::try_from(now.tv_nsec()).unwrap_or(0)
+}
+
+/// A duration in nanoseconds; what is too long becomes the longest.
+#[must_use]
+pub fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -4,16 +4,23 @@
 //! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
 //! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets.
-//! [`batch`] takes many packets by one call, [`timing`] and [`distribution`] say what their times
+//! Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent by a
+//! [`packet_socket`]; [`device`] is what the kernel knows of it. [`many`] gives many packets by one
+//! call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
 //! reader. Every result is a [`report`] structure, printed as one JSON document.
 
 pub mod batch;
 pub mod clock;
+pub mod destinations;
+pub mod device;
 pub mod distribution;
+pub mod frame;
 pub mod generator;
 pub mod header;
+pub mod many;
 pub mod pace;
+pub mod packet_socket;
 pub mod process;
 pub mod receive;
 pub mod record;

@@ -3,8 +3,10 @@
 //!
 //! Exit code 0: the report is complete; lost or refused packets are in it, for the caller to judge.
 //! 1: the rate was not kept, and --strict-rate asks for it; or not all records of packets could be
-//! written. 2: bad usage, or a socket, a file, a priority or a CPU could not be had.
+//! written. 2: bad usage, or a socket, a device, a file, a priority or a CPU could not be had.
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
+
+mod cli;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -16,12 +18,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
-use skblab_traffic::clock::realtime_ns;
-use skblab_traffic::generator::{GENERATORS, Named, Unit};
 use skblab_traffic::process::{self, Process};
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::report::{RecordReport, SendReport};
-use skblab_traffic::{header, receive, send};
+use skblab_traffic::socket::describe;
+use skblab_traffic::{receive, send};
+
+use cli::seconds;
+use cli::send::SendArgs;
 
 /// A rate that is off by more is warned of, per cent.
 const OFF_PERCENT: f64 = 0.1;
@@ -51,68 +55,12 @@ struct ProcessArgs {
 #[derive(Subcommand)]
 enum Command {
     /// Send numbered, stamped packets at a rate, or at times of a generator
-    #[command(after_help = generators())]
-    Send(SendArgs),
+    #[command(after_help = cli::send::generators())]
+    Send(Box<SendArgs>),
     /// Count received, lost, repeated and reordered packets
     ///
     /// Prints "ready" on stderr once bound.
     Receive(ReceiveArgs),
-}
-
-#[derive(Args)]
-struct SendArgs {
-    /// Destination, e.g. 198.18.0.2:5000 or [2001:2::2]:5000
-    #[arg(long, value_name = "ADDR:PORT")]
-    to: SocketAddr,
-    /// Packets to send [default: as many as fit in --seconds]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// UDP payload of each packet, or a generator of sizes [default: 16, the smallest]
-    #[arg(long, value_name = "BYTES|GENERATOR", conflicts_with = "frame")]
-    size: Option<String>,
-    /// Ethernet frame of each packet with checksum, as RFC 2544 counts (64 to 1518), or a generator
-    #[arg(long, value_name = "BYTES|GENERATOR")]
-    frame: Option<String>,
-    /// Packets per second; 0 is as fast as possible
-    #[arg(long, value_name = "PPS", default_value_t = 0)]
-    rate: u32,
-    /// Time between packets, such as 1ms, or a generator of times
-    #[arg(long, value_name = "TIME|GENERATOR", conflicts_with = "rate")]
-    interval: Option<String>,
-    /// What random sizes and times begin with: the same seed, the same sizes and times
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
-    /// Give the kernel up to N packets of a flow at once, if so many are due; each is stamped before
-    /// the first of them leaves
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    batch: u16,
-    /// Give each batch as one piece that the kernel cuts into packets of one size (UDP_SEGMENT)
-    #[arg(long, requires = "batch")]
-    segment: bool,
-    /// Exit with 1 if the rate that was reached is off by more than so many per cent
-    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0.1",
-          value_parser = percent)]
-    strict_rate: Option<f64>,
-    /// Source ports, used in turn, each for a whole batch
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    flows: u16,
-    /// First source port; 0 lets the kernel choose
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    source_port: u16,
-    /// Longest time to send
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
-    seconds: Duration,
-    /// Watch the clock for the last part of each wait: exact, but keeps the CPU busy
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
-    spin: Duration,
-    /// Count packets that leave later than this after they were due
-    #[arg(long, value_name = "SECONDS", default_value = "0.0001", value_parser = seconds)]
-    late: Duration,
-    /// Number of this transmission in each header [default: from the clock]
-    #[arg(long, value_name = "NUMBER")]
-    transmission: Option<u16>,
 }
 
 #[derive(Args)]
@@ -144,7 +92,7 @@ struct ReceiveArgs {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Report how far times between packets are from this, such as 1ms
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = cli::interval)]
     interval: Option<f64>,
     /// Report one-way delays: sender and receiver run on one machine, by one clock
     #[arg(long)]
@@ -193,9 +141,7 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
     }
     match &cli.command {
         Command::Send(args) => {
-            let report = send::run(send_plan(args)?, &stop).map_err(|error| {
-                format!("cannot open a socket to {}: {}", args.to, describe(&error))
-            })?;
+            let report = send::run(args.plan()?, &stop)?;
             print(&report, &process)?;
             Ok(kept(&report, args.strict_rate))
         }
@@ -254,75 +200,6 @@ fn kept(report: &SendReport, strict: Option<f64>) -> ExitCode {
     if strict.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What generators there are, for the help.
-fn generators() -> String {
-    let lines = GENERATORS
-        .iter()
-        .map(|kind| format!("  {}:{}\n          {}\n", kind.name, kind.form, kind.about));
-    format!(
-        "Generators, of times (1.5ms, 20us) or of bytes (512); a value alone is constant:\n{}",
-        lines.collect::<String>()
-    )
-}
-
-fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
-    let overhead = send::frame_overhead(args.to);
-    let smallest = u16::try_from(header::LEN).expect("the header is small");
-    let (option, text, more_bytes) = match (&args.size, &args.frame) {
-        (Some(size), _) => ("--size", size.clone(), 0),
-        (None, Some(frame)) => ("--frame", frame.clone(), -i32::from(overhead)),
-        (None, None) => ("--size", smallest.to_string(), 0),
-    };
-    let sizes = Named::parse(&text, Unit::Bytes).map_err(|why| format!("{option} {why}"))?;
-    let intervals = args.interval.as_deref().map(|text| Named::parse(text, Unit::Time));
-    let intervals = intervals.transpose().map_err(|why| format!("--interval {why}"))?;
-    // One size is meant as it is; of many, what is too small for the header gets its size.
-    let one = sizes.generator.constant().map(|size| size + f64::from(more_bytes));
-    if args.segment && one.is_none() {
-        return Err(format!("--segment: all packets have one size then; expected {option} BYTES"));
-    }
-    if one.is_some_and(|bytes| bytes < smallest.into()) {
-        return Err(format!(
-            "{option} {text}: the payload must hold the {smallest}-byte header: use --size \
-             {smallest} or --frame {} or more",
-            smallest + overhead
-        ));
-    }
-    let most = send::most_bytes(args.to);
-    if one.is_some_and(|bytes| bytes > most.into()) {
-        return Err(format!(
-            "{option} {text}: a packet carries a UDP payload of at most {most} bytes, a frame of {}",
-            u32::from(most) + u32::from(overhead)
-        ));
-    }
-    if args.strict_rate.is_some() && args.rate == 0 && intervals.is_none() {
-        return Err("--strict-rate: there is no rate to be kept; give --rate or --interval".into());
-    }
-    if args.source_port.checked_add(args.flows - 1).is_none() {
-        return Err(format!(
-            "--source-port {} leaves no room for {} flows below port 65536",
-            args.source_port, args.flows
-        ));
-    }
-    Ok(send::Plan {
-        to: args.to,
-        count: args.count,
-        sizes,
-        more_bytes,
-        rate: args.rate,
-        intervals,
-        seed: args.seed,
-        batch: args.batch.into(),
-        segment: args.segment,
-        flows: args.flows,
-        source_port: args.source_port,
-        limit: args.seconds,
-        spin: args.spin,
-        late: args.late,
-        transmission: args.transmission.unwrap_or_else(transmission_from_clock),
-    })
-}
-
 fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
     receive::Plan {
         bind: args.bind,
@@ -334,39 +211,6 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
         rcvbuf: args.rcvbuf,
         same_clock: args.same_clock,
         interval_ns: args.interval,
-    }
-}
-
-/// A number that differs between transmissions started more than a few microseconds apart.
-fn transmission_from_clock() -> u16 {
-    let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
-    u16::from_be_bytes([high, low])
-}
-
-/// One time, in nanoseconds.
-fn interval(text: &str) -> Result<f64, String> {
-    let named = Named::parse(text, Unit::Time)?;
-    named.generator.constant().ok_or_else(|| "expected one time, such as 1ms".to_owned())
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| "expected per cent from 0, such as 0.1".to_owned())
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected seconds, e.g. 2 or 0.5".to_owned())
-}
-
-/// The kernel's words, and how to mend the usual cases.
-fn describe(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "the port is taken: choose another".to_owned(),
-        io::ErrorKind::AddrNotAvailable => "no interface here has this address".to_owned(),
-        _ => error.to_string(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::batch::{Batch, Datagram};
-use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
+use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds, realtime_ns};
 use crate::distribution;
 use crate::header::{Clock, Foreign, Header};
 use crate::record::{self, FileHeader, Record, flags};
@@ -316,8 +316,4 @@ impl<'a> Receiver<'a> {
             stopped_by,
         })
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

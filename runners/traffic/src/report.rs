@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::pace::Rate;
+
 /// Name and version of the format; a change that breaks a reader changes it.
 pub const SCHEMA: &str = "skblab.traffic/2";
 
@@ -20,6 +22,8 @@ pub enum Stopped {
     Seconds,
     /// SIGINT or SIGTERM.
     Signal,
+    /// The device that frames were sent from was taken away.
+    Device,
 }
 
 /// The sender's account: `attempted = sent + unsent`.
@@ -39,8 +43,9 @@ pub struct SendReport {
     pub sent: u64,
     /// Packets the kernel refused.
     pub unsent: u64,
-    /// Failed calls by errno name, of a batch those of its first packet; a packet that succeeds on a
-    /// second call counts as sent.
+    /// Failed calls by errno name; a packet that succeeds on a second call counts as sent. From a
+    /// device each packet has one call's chance, and the sum is `unsent`: of one that was refused
+    /// behind others of its batch the kernel does not say why, and its error is `unnamed`.
     pub errors: BTreeMap<String, u64>,
     /// Sizes as they were asked for.
     pub sizes: String,
@@ -61,7 +66,9 @@ pub struct SendReport {
     /// Whether the kernel cut batches into packets (`UDP_SEGMENT`).
     pub segment: bool,
     /// Packets per second asked for; 0 is as fast as possible, or by intervals.
-    pub rate_asked: u32,
+    pub rate_asked: Rate,
+    /// Where the rate changed; null if it did not.
+    pub step: Option<StepReport>,
     /// Intervals as they were asked for; null if a rate was.
     pub intervals: Option<String>,
     /// Packets per second by the times that the packets were due; null without such times.
@@ -72,8 +79,35 @@ pub struct SendReport {
     pub seconds: f64,
     /// How far behind its schedule the sender was; null without a rate.
     pub late: Option<LateReport>,
+    /// What the device counted that frames were sent from; null if they were sent by sockets.
+    pub device: Option<DeviceReport>,
     /// Why the sender stopped.
     pub stopped_by: Stopped,
+}
+
+/// A change of the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StepReport {
+    /// When the first packet at the new rate was due, from when the very first one was, nanoseconds.
+    pub at_ns: u64,
+    /// The number of that packet, from 0.
+    pub sequence: u64,
+    /// Packets per second from then on.
+    pub rate: Rate,
+}
+
+/// How counters of a device changed while it was sent from: of all its packets, others' too.
+///
+/// A packet that the driver drops and says nothing of is in `sent` and in `tx_dropped`; one that it
+/// refuses is in `unsent`, and with most drivers in `tx_dropped` as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// Packets that it has sent; null if it was taken away.
+    pub tx_packets: Option<u64>,
+    /// Packets that it has dropped instead; null if it was taken away.
+    pub tx_dropped: Option<u64>,
 }
 
 /// Sizes of packets, bytes.

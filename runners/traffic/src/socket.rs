@@ -6,7 +6,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 
 /// How long a blocked call waits before it looks at limits and signals again.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -68,49 +69,6 @@ pub fn open_receiver(address: SocketAddr, rcvbuf: Option<u32>) -> io::Result<Udp
     Ok(socket)
 }
 
-/// What a call for many packets needs, kept from one to the next.
-#[derive(Default)]
-pub struct Many {
-    parts: Vec<libc::iovec>,
-    messages: Vec<libc::mmsghdr>,
-}
-
-impl Many {
-    /// Give packets to the kernel, in order; how many it took, at least one.
-    ///
-    /// # Errors
-    /// What the kernel said of the first one.
-    ///
-    /// # Panics
-    /// If there are more than a `u32` counts.
-    pub fn send(&mut self, socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
-        if let [one] = packets {
-            return socket.send(one).map(|_| 1);
-        }
-        self.parts.clear();
-        self.parts.extend(packets.iter().map(|packet| libc::iovec {
-            iov_base: packet.as_ptr().cast_mut().cast(),
-            iov_len: packet.len(),
-        }));
-        self.messages.clear();
-        self.messages.extend(self.parts.iter_mut().map(|part| {
-            // SAFETY: of this structure of the kernel's, whose members are numbers and pointers,
-            // all bytes zero is a value: no address, no control data.
-            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-            message
-        }));
-        let count = u32::try_from(self.messages.len()).expect("a batch");
-        // SAFETY: the descriptor is open, and the pointer is to `count` messages; these, their
-        // parts and the payloads, which the kernel only reads, outlive the call, and none of them
-        // is used after it.
-        let sent =
-            unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count, 0) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
-    }
-}
-
 /// Packets that the kernel cuts one piece of data into at most (`UDP_MAX_SEGMENTS`, older kernels'
 /// too), and the bytes that it may have.
 const MOST_SEGMENTS: usize = 64;
@@ -140,10 +98,11 @@ pub fn segment(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
 ///
 /// # Errors
 /// What the kernel said of all of these.
-pub fn send_segmented(socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
+pub fn send_segmented(socket: &UdpSocket, packets: &[Vec<u8>]) -> Result<usize, Errno> {
     let bytes = packets.first().map_or(1, Vec::len);
     let count = packets.len().min(MOST_SEGMENTS).min((MOST_SEGMENTED / bytes).max(1));
-    socket.send(&packets[..count].concat()).map(|_| count)
+    let all = packets[..count].concat();
+    send(socket.as_raw_fd(), &all, MsgFlags::empty()).map(|_| count)
 }
 
 /// Packets the kernel dropped at this socket so far.
@@ -169,4 +128,14 @@ pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
         return Err(io::Error::last_os_error());
     }
     Ok(info[8])
+}
+
+/// The kernel's words, and how to mend the usual cases.
+#[must_use]
+pub fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "the port is taken: choose another".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "no interface here has this address".to_owned(),
+        _ => error.to_string(),
+    }
 }

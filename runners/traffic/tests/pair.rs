@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use skblab_traffic::generator::{Named, Unit};
 use skblab_traffic::header::{Clock, Header, LEN};
+use skblab_traffic::pace::Rate;
 use skblab_traffic::receive::{self, Receiver};
 use skblab_traffic::report::{ReceiveReport, SendReport, Stopped};
 use skblab_traffic::send;
@@ -37,10 +38,12 @@ fn sizes(text: &str) -> Named {
 fn send_plan(to: SocketAddr) -> send::Plan {
     send::Plan {
         to,
+        device: None,
         count: Some(2000),
         sizes: sizes("100"),
         more_bytes: 0,
-        rate: 20_000,
+        rate: Rate::whole(20_000),
+        step: None,
         intervals: None,
         seed: 1,
         batch: 1,
@@ -134,7 +137,7 @@ fn a_full_buffer_is_counted() {
     let stop = AtomicBool::new(false);
     let receiver = Receiver::bind(&plan, &stop).unwrap();
     let mut burst = send_plan(receiver.local_addr().unwrap());
-    burst.rate = 0;
+    burst.rate = Rate::default();
     // Nobody reads yet, so the buffer must overflow.
     assert_eq!(run_sender(burst).sent, 2000);
     let got = receiver.run().unwrap();
@@ -147,7 +150,7 @@ fn time_and_signal_end_the_sender() {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = send_plan(sink.local_addr().unwrap());
     plan.count = None;
-    plan.rate = 1000;
+    plan.rate = Rate::whole(1000);
     plan.limit = Duration::from_millis(100);
     let begin = Instant::now();
     let report = run_sender(plan);
@@ -158,7 +161,7 @@ fn time_and_signal_end_the_sender() {
 
     let mut plan = send_plan(sink.local_addr().unwrap());
     plan.count = None;
-    plan.rate = 1000;
+    plan.rate = Rate::whole(1000);
     plan.limit = Duration::from_secs(600);
     let stop = AtomicBool::new(false);
     let begin = Instant::now();
@@ -185,7 +188,7 @@ fn batches_carry_every_packet_of_every_flow() {
     let (sent, got) = against(&receive_plan("127.0.0.1:0", Some(5000)), |to| {
         let mut plan = send_plan(to);
         plan.count = Some(5000);
-        plan.rate = 0;
+        plan.rate = Rate::default();
         plan.batch = 32;
         plan.sizes = sizes("uniform:16,1400");
         run_sender(plan)
@@ -206,7 +209,7 @@ fn what_the_kernel_cuts_is_every_packet_of_every_flow() {
         let (sent, got) = against(&receive_plan("[::1]:0", Some(3001)), |to| {
             let mut plan = send_plan(to);
             plan.count = Some(3001);
-            plan.rate = 0;
+            plan.rate = Rate::default();
             plan.batch = batch;
             plan.segment = true;
             plan.sizes = sizes(size);

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The loop: each packet at its time, or with those that are due already.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rand::SeedableRng;
+
+use super::outlet::{Account, Outlet, Packet, State};
+use super::plan::Plan;
+use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds};
+use crate::generator::Random;
+use crate::pace::{Gaps, Lateness, Schedule, wait_until};
+use crate::report::{LateReport, SCHEMA, SendReport, SizeReport, StepReport, Stopped};
+
+/// A packet that waits for its time.
+struct Next {
+    packet: Packet,
+    due_ns: u64,
+    clipped: bool,
+}
+
+pub(super) struct Sender<'a> {
+    plan: Plan,
+    stop: &'a AtomicBool,
+    outlet: Box<dyn Outlet>,
+    random: Random,
+    deadline_ns: u64,
+    account: Account,
+    late: Lateness,
+    clipped: u64,
+    /// When the first packet was sent, and when it was due.
+    first: Option<(u64, u64)>,
+    /// When the last one was with the kernel, and when it was due.
+    last: (u64, u64),
+    bytes: SizeReport,
+}
+
+impl<'a> Sender<'a> {
+    pub(super) fn new(plan: Plan, outlet: Box<dyn Outlet>, stop: &'a AtomicBool) -> Self {
+        Self {
+            random: Random::seed_from_u64(plan.seed),
+            plan,
+            stop,
+            outlet,
+            deadline_ns: 0,
+            account: Account::default(),
+            late: Lateness::default(),
+            clipped: 0,
+            first: None,
+            last: (0, 0),
+            bytes: SizeReport::default(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> SendReport {
+        let intervals = self.plan.intervals.as_ref().map(|named| named.text.clone());
+        let gaps = match self.plan.intervals.take() {
+            Some(named) => Gaps::Drawn(named.generator),
+            None if self.plan.rate.is_zero() => Gaps::None,
+            None => Gaps::Rate(self.plan.rate),
+        };
+        let paced = !matches!(gaps, Gaps::None);
+        let start_ns = monotonic_ns();
+        // Sizes and intervals are drawn apart: to change the one leaves the other as it is.
+        let random = Random::seed_from_u64(self.plan.seed ^ (1 << 63));
+        let mut schedule = Schedule::new(start_ns, gaps, random).then(self.plan.step);
+        self.deadline_ns = start_ns.saturating_add(nanoseconds(self.plan.limit));
+        let stopped_by = self.send_all(&mut schedule, paced);
+        self.report(stopped_by, paced, intervals, schedule.stepped())
+    }
+
+    fn send_all(&mut self, schedule: &mut Schedule, paced: bool) -> Stopped {
+        let spin_ns = nanoseconds(self.plan.spin);
+        let count = self.plan.count.unwrap_or(u64::MAX);
+        let mut numbers = 0..count;
+        let mut next = self.next(&mut numbers, schedule);
+        while let Some(first) = next {
+            if first.due_ns < self.deadline_ns {
+                wait_until(first.due_ns, spin_ns, self.stop);
+            }
+            let now_ns = monotonic_ns();
+            if let Some(reason) = must_stop(self.stop, self.deadline_ns, now_ns.max(first.due_ns)) {
+                return reason;
+            }
+            self.take(&first, now_ns, paced);
+            next = self.next(&mut numbers, schedule);
+            for _ in 1..self.plan.batch {
+                let Some(also) = next.take_if(|next| next.due_ns <= now_ns) else { break };
+                self.take(&also, now_ns, paced);
+                next = self.next(&mut numbers, schedule);
+            }
+            if self.flush() == State::Gone {
+                return Stopped::Device;
+            }
+        }
+        Stopped::Count
+    }
+
+    fn next(
+        &mut self,
+        numbers: &mut std::ops::Range<u64>,
+        schedule: &mut Schedule,
+    ) -> Option<Next> {
+        let number = numbers.next()?;
+        let drawn = self.plan.sizes.generator.draw(&mut self.random);
+        let (payload, clipped) = self.plan.payload(drawn);
+        Some(Next { packet: Packet { number, payload }, due_ns: schedule.next_ns(), clipped })
+    }
+
+    /// Have a packet be sent with this batch.
+    fn take(&mut self, next: &Next, now_ns: u64, paced: bool) {
+        if paced {
+            let late_ns = now_ns.saturating_sub(next.due_ns);
+            self.late.add(late_ns, nanoseconds(self.plan.late));
+        }
+        self.first.get_or_insert((now_ns, next.due_ns));
+        self.last.1 = next.due_ns;
+        self.bytes.add(next.packet.payload.into());
+        self.clipped += u64::from(next.clipped);
+        self.outlet.add(next.packet);
+    }
+
+    /// Send all that wait, in their order.
+    fn flush(&mut self) -> State {
+        let (stop, deadline_ns) = (self.stop, self.deadline_ns);
+        let over = || must_stop(stop, deadline_ns, monotonic_ns()).is_some();
+        let state = self.outlet.send(&mut self.account, &over);
+        self.last.0 = monotonic_ns();
+        state
+    }
+
+    fn report(
+        self,
+        stopped_by: Stopped,
+        paced: bool,
+        intervals: Option<String>,
+        stepped: Option<u64>,
+    ) -> SendReport {
+        let device = self.outlet.device(&self.account);
+        let (plan, account) = (self.plan, self.account);
+        let attempted = account.sent + account.unsent;
+        let (first, last) = (self.first.unwrap_or(self.last), self.last);
+        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_SEC as f64;
+        let rate = |packets: u64, seconds: f64| {
+            (attempted > 1 && seconds > 0.0).then(|| packets.saturating_sub(1) as f64 / seconds)
+        };
+        let took = seconds(first.0, last.0);
+        // The schedule is one packet ahead.
+        let stepped = stepped.filter(|&sequence| sequence < attempted);
+        SendReport {
+            schema: SCHEMA,
+            role: "send",
+            to: plan.to.to_string(),
+            asked: plan.count,
+            attempted,
+            sent: account.sent,
+            unsent: account.unsent,
+            errors: account.errors(),
+            clipped: self.clipped,
+            payload_bytes: self.bytes,
+            frame_overhead: plan.overhead(),
+            sizes: plan.sizes.text,
+            flows: plan.flows,
+            transmission: plan.transmission,
+            seed: plan.seed,
+            batch: plan.batch,
+            segment: plan.segment,
+            rate_asked: plan.rate,
+            step: plan.step.zip(stepped).map(|(step, sequence)| StepReport {
+                at_ns: nanoseconds(step.after),
+                sequence,
+                rate: step.rate,
+            }),
+            intervals,
+            rate_planned: paced.then(|| rate(attempted, seconds(first.1, last.1))).flatten(),
+            rate_reached: rate(account.sent, took),
+            seconds: took,
+            late: paced.then(|| LateReport {
+                threshold_ns: nanoseconds(plan.late),
+                count: self.late.count,
+                mean_ns: self.late.sum_ns as f64 / attempted.max(1) as f64,
+                max_ns: self.late.max_ns,
+            }),
+            device,
+            stopped_by,
+        }
+    }
+}
+
+fn must_stop(stop: &AtomicBool, deadline_ns: u64, now_ns: u64) -> Option<Stopped> {
+    if stop.load(Ordering::Relaxed) {
+        Some(Stopped::Signal)
+    } else if now_ns >= deadline_ns {
+        Some(Stopped::Seconds)
+    } else {
+        None
+    }
+}
