@@ -120,7 +120,8 @@ fn complain(error: &clap::Error) -> ExitCode {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
     // What is missing stands in the lines below.
-    let more = if what.ends_with(':') { lines.next().unwrap_or_default() } else { "" };
+    let more = lines.take_while(|line| what.ends_with(':') && line.starts_with('-'));
+    let more = more.collect::<Vec<_>>().join(" ");
     eprintln!("skblab-traffic: {}; see --help", one_line(&format!("{what} {more}")));
     ExitCode::from(2)
 }

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Frames from a device: what arrives, what a full or a vanished device makes of the report.
+
+Needs root, iproute2, veth and tun. It lays out devices in a network namespace that was made for it:
+
+    unshare --net python3 frames.py SKBLAB-TRAFFIC-BINARY CASE
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MAC, SOURCE_MAC = "02:00:00:00:00:02", "02:00:00:00:00:01"
+FOUR = ("--from", "198.18.0.3", "--to", "198.18.0.2:5000")
+SIX = ("--from", "2001:db8::3", "--to", "[2001:db8::2]:5000")
+COUNT = 20_000
+# Of linux/if_tun.h.
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 2, 0x1000
+# Frames that a tap keeps for who does not read them.
+QUEUE = 500
+SECONDS = 60
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def sysctl(name: str, value: str) -> None:
+    Path("/proc/sys/net", name).write_text(value)
+
+
+def quiet() -> None:
+    """Have the kernel send nothing of its own."""
+    sysctl("ipv6/conf/default/disable_ipv6", "1")
+
+
+def veth() -> None:
+    """Two ends in one namespace; packets come from an address that is nobody's."""
+    ip("link", "add", "v0", "address", SOURCE_MAC, "type", "veth", "peer", "name", "v1")
+    ip("link", "set", "v1", "address", MAC)
+    ip("address", "add", "198.18.0.2/24", "dev", "v1")
+    ip("address", "add", "2001:db8::2/64", "dev", "v1", "nodad")
+    for name in ("all", "v1"):
+        sysctl(f"ipv4/conf/{name}/rp_filter", "0")
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "up")
+
+
+def tap() -> int:
+    """Return a tap whose other end is open, and read by nobody yet."""
+    quiet()
+    end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(end, TUNSETIFF, struct.pack("16sH22x", b"tap9", IFF_TAP | IFF_NO_PI))
+    ip("link", "set", "tap9", "txqueuelen", str(QUEUE), "up")
+    return end
+
+
+def read_all(end: int) -> list[bytes]:
+    """Return the frames that wait at a tap."""
+    frames = []
+    while True:
+        try:
+            frames.append(os.read(end, 65536))
+        except BlockingIOError:
+            return frames
+
+
+def call(binary: str, device: str, *options: str) -> list[str]:
+    return [binary, "send", "--device", device, "--mac", MAC, *options]
+
+
+def send(binary: str, device: str, *options: str) -> dict[str, Any]:
+    """Send, and return the report; its own sums must agree."""
+    done = subprocess.run(
+        call(binary, device, *options), stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    return checked(json.loads(done.stdout))
+
+
+def checked(report: dict[str, Any]) -> dict[str, Any]:
+    assert report["attempted"] == report["sent"] + report["unsent"], report
+    assert sum(report["errors"].values()) == report["unsent"], report
+    return report
+
+
+def receive(binary: str, bind: str, action: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what `action` returns, and the report of a receiver that ran meanwhile."""
+    options = ("--bind", bind, "--expect", str(COUNT), "--idle", "5", "--rcvbuf", str(64 << 20))
+    with subprocess.Popen(
+        [binary, "receive", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as receiver:
+        assert receiver.stdout and receiver.stderr
+        assert receiver.stderr.readline() == b"ready\n"
+        sent = action()
+        return [sent, json.loads(receiver.stdout.read())]
+
+
+def arrive(binary: str) -> None:
+    """All frames arrive once at a UDP socket: its kernel verifies each checksum."""
+    veth()
+    for bind, ends, more in (
+        ("0.0.0.0:5000", FOUR, ("--frame", "64", "--batch", "32", "--rate", "50000")),
+        ("[::]:5000", SIX, ("--frame", "mix:82*7,594*4,1518*1", "--batch", "8", "--queue")),
+        ("0.0.0.0:5000", FOUR, ("--size", "uniform:16,1472", "--rate", "40000.5")),
+    ):
+        words = (*ends, *more, "--flows", "32", "--count", str(COUNT))
+        sent, got = receive(binary, bind, lambda words=words: send(binary, "v0", *words))
+        assert (sent["sent"], sent["unsent"], sent["stopped_by"]) == (COUNT, 0, "count"), sent
+        assert got["distinct"] == got["received"] == COUNT, (sent, got)
+        assert got["lost"] == got["duplicates"] == got["reordered"] == 0, got
+        assert (got["flows"], got["bytes"]) == (32, sent["payload_bytes"]["sum"]), got
+        # IPv6 asks for its neighbours now and then.
+        assert 0 <= sent["device"]["tx_packets"] - COUNT < 100, sent
+        assert sent["device"]["tx_dropped"] == 0 and sent["device"]["name"] == "v0", sent
+
+
+def tagged(binary: str) -> None:
+    """What is read from a tap is what was asked for, tag and all."""
+    end = tap()
+    first, last = "2400::", "240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+    words = ("--to-range", f"{first}-{last}", "--vlan", "7", "--source-mac", "02:00:00:00:00:aa")
+    counted = ("--flows", "3", "--source-port", "2000", "--count", "100", "--batch", "7")
+    sent = send(binary, "tap9", *SIX, *words, *counted, "--frame", "90")
+    frames = read_all(end)
+    assert (sent["sent"], len(frames)) == (100, 100), sent
+    # The checksum behind a frame is no part of what a tap hands over.
+    assert {len(frame) for frame in frames} == {90 + 4 - 4}
+    assert sent["frame_overhead"] == 66 + 4
+    destinations = set()
+    for number, frame in enumerate(frames):
+        assert frame[:12].hex(":", 1) == f"{MAC}:02:00:00:00:00:aa"
+        assert frame[12:18] == bytes.fromhex("8100 0007 86dd")
+        assert struct.unpack("!HH", frame[58:62]) == (2000 + number % 3, 5000)
+        assert frame[66] == 0x5B and int.from_bytes(frame[70:76]) == number
+        assert ipaddress.IPv6Address(frame[26:42]) == ipaddress.IPv6Address("2001:db8::3")
+        destinations.add(ipaddress.IPv6Address(frame[42:58]))
+    assert len(destinations) == 100
+    for one in destinations:
+        assert ipaddress.IPv6Address(first) <= one <= ipaddress.IPv6Address(last)
+    # The same seed, the same destinations.
+    send(binary, "tap9", *SIX, *words, *counted, "--frame", "90")
+    assert {ipaddress.IPv6Address(frame[42:58]) for frame in read_all(end)} == destinations
+    send(binary, "tap9", *SIX, *words, *counted, "--frame", "90", "--seed", "2")
+    assert not {ipaddress.IPv6Address(frame[42:58]) for frame in read_all(end)} & destinations
+
+
+def step(binary: str) -> None:
+    """The rate changes at its time, and the report says with which packet."""
+    tap()
+    words = (*FOUR, "--rate", "1000", "--then", "2000.5", "--after", "0.1")
+    sent = send(binary, "tap9", *words, "--count", "300")
+    assert sent["step"] == {"at_ns": 100_000_000, "sequence": 100, "rate": 2000.5}, sent
+    # 100 ms of the first rate, and 199 distances of the second.
+    assert abs(sent["rate_planned"] - 299 / (0.1 + 199 / 2000.5)) < 0.01, sent
+    assert send(binary, "tap9", *words, "--count", "100")["step"] is None
+
+
+def full(binary: str) -> None:
+    """A tap that nobody reads: each packet that it does not keep is told of once."""
+    end = tap()
+    for batch in ("1", "32"):
+        sent = send(binary, "tap9", *FOUR, "--count", "5000", "--batch", batch)
+        assert sent["sent"] == len(read_all(end)), sent
+        assert QUEUE - 1 <= sent["sent"] <= QUEUE, sent
+        assert set(sent["errors"]) <= {"ENOBUFS", "unnamed"}, sent
+        assert sent["errors"].get("unnamed", 0) <= (batch == "32"), sent
+        # A driver that stops its queue in time drops nothing; and it counts what was read.
+        assert sent["device"]["tx_dropped"] in (0, sent["unsent"]), sent
+        assert sent["device"]["tx_packets"] == 0, sent
+    # Through a queue discipline the kernel takes what the device drops, and only its counters tell.
+    sent = send(binary, "tap9", *FOUR, "--count", "5000", "--queue")
+    assert len(read_all(end)) >= QUEUE, sent
+    if sent["device"]["tx_dropped"]:
+        assert sent["sent"] == 5000 == QUEUE + sent["device"]["tx_dropped"], sent
+    else:
+        assert sent["unsent"] > 0, sent
+
+
+def meanwhile(binary: str, *commands: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Send 2 000 packets a second, and do things while that lasts."""
+    quiet()
+    ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "up")
+    words = call(binary, "v0", *FOUR, "--rate", "2000", "--seconds", "30", *more)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sender:
+        for command in commands:
+            time.sleep(0.3)
+            ip(*command.split())
+        assert sender.stdout
+        return checked(json.loads(sender.stdout.read()))
+
+
+def down(binary: str) -> None:
+    """What a device that is down refuses is counted, and what it takes later is sent."""
+    sent = meanwhile(
+        binary, "link set v0 down", "link set v0 up", more=("--count", "4000", "--batch", "16")
+    )
+    assert (sent["attempted"], sent["stopped_by"]) == (4000, "count"), sent
+    assert 0 < sent["errors"]["ENETDOWN"] < 4000 and sent["sent"] > 0, sent
+
+
+def gone(binary: str) -> None:
+    """A device that was taken away ends the sender."""
+    sent = meanwhile(binary, "link delete v0")
+    assert sent["stopped_by"] == "device" and sent["sent"] > 0, sent
+    assert sent["errors"]["ENXIO"] > 0, sent
+    assert sent["device"] == {"name": "v0", "tx_packets": None, "tx_dropped": None}, sent
+
+
+def wrong(binary: str) -> None:
+    """What cannot be sent is said in one line, and nothing is."""
+    quiet()
+    ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    ip("link", "add", "v2", "type", "veth", "peer", "name", "v3")
+    for name in ("v0", "v1", "v2"):
+        ip("link", "set", name, "up")
+    dropped = ("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw")
+    base = call(binary, "v0", *FOUR, "--count", "1")
+    for words, said in (
+        (call(binary, "v9", *FOUR), "--device v9: there is no such device in this network"),
+        (call(binary, "v3", *FOUR), "--device v3 is down: `ip link set v3 up`"),
+        (call(binary, "v2", *FOUR), "--device v2 has no carrier"),
+        (call(binary, "lo", *FOUR), "--device lo: it is no Ethernet device"),
+        ([*base, "--frame", "1519"], "IP packets of at most 1500 bytes (its MTU), frames of 1518"),
+        ([*base, "--segment", "--batch", "2"], "cannot be used with"),
+        ([*base, "--to-range", "11.0.0.2-11.0.0.1"], "FIRST is behind LAST"),
+        ([*base, "--to-range", "2400::-2401::"], "--to-range is of IPv6, --to 198.18.0.2:5000"),
+        ([*base, "--vlan", "4095"], "4095"),
+        ([*base, "--source-mac", "33:33:00:00:00:01"], "it is of a group"),
+        ([*base, "--flows", "65000"], "--source-port 1024 leaves no room for 65000 flows"),
+        ([*base, "--then", "9"], "--after <SECONDS>"),
+        ([*base, "--then", "9", "--after", "1"], "a --rate and a --then above 0"),
+        ([*base, "--rate", "1e6"], "expected packets a second, such as 10000 or 0.5"),
+        ([binary, "send", "--device", "v0", *FOUR], "--mac <MAC>"),
+        ([binary, "send", "--device", "v0", "--mac", "2:0", *FOUR], "six bytes such as 02:00"),
+        (call(binary, "v0", *FOUR[:2], *SIX[2:]), "--from 198.18.0.3 is of IPv4, --to [2001"),
+        ([binary, "send", "--to", "198.18.0.2:5000", "--queue"], "--device <DEVICE>"),
+        ([*dropped, *base], "frames need CAP_NET_RAW"),
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout) == (2, ""), (words, done)
+        assert said in done.stderr and len(done.stderr.splitlines()) == 1, (words, done.stderr)
+    # Of many sizes those that are too large are refused one by one.
+    sizes = ("--frame", "alternating:64,1519", "--count", "10", "--batch", "4")
+    sent = send(binary, "v0", *FOUR, *sizes)
+    assert (sent["sent"], sent["unsent"]) == (5, 5), sent
+    assert sent["device"]["tx_packets"] == 5, sent
+
+
+CASES = {case.__name__: case for case in (arrive, tagged, step, full, down, gone, wrong)}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[2] not in CASES:
+        sys.exit(f"usage: frames.py SKBLAB-TRAFFIC-BINARY {'|'.join(CASES)}")
+    CASES[sys.argv[2]](sys.argv[1])
+    print(f"ok {sys.argv[2]}")
