@@ -32,10 +32,12 @@ SECONDS = 60
 
 
 def ip(*words: str) -> None:
+    """Have iproute2 do something."""
     subprocess.run(["ip", *words], check=True)
 
 
 def sysctl(name: str, value: str) -> None:
+    """Set something of this network namespace."""
     Path("/proc/sys/net", name).write_text(value)
 
 
@@ -76,11 +78,12 @@ def read_all(end: int) -> list[bytes]:
 
 
 def call(binary: str, device: str, *options: str) -> list[str]:
+    """Return the command that sends from a device."""
     return [binary, "send", "--device", device, "--mac", MAC, *options]
 
 
 def send(binary: str, device: str, *options: str) -> dict[str, Any]:
-    """Send, and return the report; its own sums must agree."""
+    """Send to the end, and return the report."""
     done = subprocess.run(
         call(binary, device, *options), stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
@@ -88,6 +91,7 @@ def send(binary: str, device: str, *options: str) -> dict[str, Any]:
 
 
 def checked(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report of which the sums agree."""
     assert report["attempted"] == report["sent"] + report["unsent"], report
     assert sum(report["errors"].values()) == report["unsent"], report
     return report
@@ -264,4 +268,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[2] not in CASES:
         sys.exit(f"usage: frames.py SKBLAB-TRAFFIC-BINARY {'|'.join(CASES)}")
     CASES[sys.argv[2]](sys.argv[1])
-    print(f"ok {sys.argv[2]}")
+    sys.stdout.write(f"ok {sys.argv[2]}\n")
