@@ -569,8 +569,35 @@ class Late(ToolDocument):
     max_ns: Whole
 
 
+class RateStep(ToolDocument):
+    """A change of the rate: when the first packet at the new one was due, after the very first.
+
+    `sequence` is that packet's number from 0, `rate` is in packets a second.
+    """
+
+    at_ns: Whole
+    sequence: Count
+    rate: NonNegativeFloat
+
+
+class SendingDevice(ToolDocument):
+    """How counters of the device changed that frames were sent from, by others' packets as well.
+
+    Null if it was taken away meanwhile. A packet that the driver drops without a word is in `sent`
+    of the sender and in `tx_dropped`; one that it refuses is in `unsent`, and in `tx_dropped` too
+    if the driver counts it.
+    """
+
+    name: str
+    tx_packets: Count | None = None
+    tx_dropped: Count | None = None
+
+
 class SenderDocument(ToolDocument):
-    """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
+    """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused.
+
+    `step` and `device` are null where the rate did not change, and where UDP sockets sent.
+    """
 
     schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
     role: Literal["send"]
@@ -578,6 +605,8 @@ class SenderDocument(ToolDocument):
     unsent: Count
     rate_reached: NonNegativeFloat | None = None
     late: Late | None = None
+    step: RateStep | None = None
+    device: SendingDevice | None = None
 
 
 class Foreign(ToolDocument):

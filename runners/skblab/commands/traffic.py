@@ -25,7 +25,8 @@ traffic = typer.Typer(
     no_args_is_help=True,
     help="Send and receive UDP packets, and account for every one.\n\n"
     "The program is skblab-traffic, in Rust. It is one file without libraries: copy it to any "
-    "machine with the same kind of processor, it needs neither skblab nor root there.\n\n"
+    "machine with the same kind of processor, it needs neither skblab nor root there (root only "
+    "to send frames from a device).\n\n"
     "Example: `skblab traffic receive --bind 0.0.0.0:5000`",
 )
 # All of them are the program's own, and so is its help.
@@ -41,7 +42,8 @@ def send(options: Options = None) -> None:
     """Send numbered, stamped packets at a rate, or at times of a generator.
 
     It prints a JSON document: packets sent and refused, the rate that was asked for and the one
-    that was reached, and how far packets were behind their times.
+    that was reached, and how far packets were behind their times. With `--device` it sends
+    Ethernet frames from a device, around the stack, as pktgen does: that needs CAP_NET_RAW.
 
     Example: `skblab traffic send --to 198.18.0.2:5000 --rate 10000 --count 100000`
     """
