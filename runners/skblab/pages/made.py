@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from skblab.knobs import page as knobs
-from skblab.pages import commands, experiment, experiments, hosts, workloads
+from skblab.pages import commands, experiment, experiments, hosts, traffic, workloads
 
 # Folders that hold nothing but such pages.
 FOLDERS = (commands.FOLDER,)
@@ -18,6 +18,7 @@ def pages() -> dict[str, str]:
         experiment.FILE: experiment.page(),
         experiments.FILE: experiments.page(),
         hosts.FILE: hosts.page(),
+        traffic.FILE: traffic.page(),
         workloads.FILE: workloads.page(),
         **commands.pages(),
     }

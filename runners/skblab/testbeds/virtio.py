@@ -36,8 +36,6 @@ MAC = "02:00:00:00:00:{:02x}"
 G0, R0, R1, S0, C0, S1 = range(1, 7)
 MACS = {"R0_MAC": MAC.format(R0), "S1_MAC": MAC.format(S1)}
 ROUTER = (*base.LIBRARY, "virtio")
-# Packets that wait for QEMU: as many as the ring of the router's device has room for.
-TAP_PACKETS = 256
 
 
 @dataclass
@@ -151,7 +149,7 @@ def router(spec: GuestSpec, experiment: Asked, nics: tuple[Nic, ...]) -> GuestSp
 def _links(taps: Sequence[Nic]) -> Iterator[str]:
     for one in taps:
         yield links.tap(one)
-        yield f"ip link set {one.tap} txqueuelen {TAP_PACKETS} up"
+        yield f"ip link set {one.tap} up"
     yield f"ip link add c0 address {MAC.format(C0)} type veth peer name s1 address {MACS['S1_MAC']}"
     yield "ip link set c0 up"
     yield "ip link set s1 up"

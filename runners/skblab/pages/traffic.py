@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/reference/traffic.md: the keys of a traffic file."""
+
+from __future__ import annotations
+
+from skblab.pages.keys import table
+from skblab.traffic.plan import Flow, Machine, Setting, TrafficFile
+
+FILE = "docs/reference/traffic.md"
+HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
+<!-- Made by `make schemas` from runners/skblab/: change runners/skblab/pages/traffic.py there. -->
+# The traffic file
+
+A traffic file says which flows of packets run between which hosts, and which settings of them are
+compared. skblab starts receivers and senders on all hosts, repeats every setting in random order,
+and reports rates, losses and times.
+
+    name = "realtime"
+    question = "Are packets sent more exactly with real-time scheduling?"
+
+    [[flow]]
+    name = "one way"
+    from = "a"
+    to = "b"
+    rate = 1000
+
+    [[setting]]
+    name = "as it stands"
+
+    [[setting]]
+    name = "real time"
+    flow = { realtime = "fifo:50", receiver_realtime = "fifo:50" }
+
+Save it as `realtime.toml`. The first command prints what would run, the second one runs it:
+
+    ./skblab traffic run realtime.toml --dry-run
+    ./skblab traffic run realtime.toml
+
+The hosts `a` and `b` are network namespaces of this machine here, joined by a bridge, which takes
+root. `where = "guest"`, or `--on guest`, has them in a guest; a setting may then name a kernel. Or
+name machines:
+
+    [hosts]
+    a = { ssh = "user@a", address = ["192.0.2.1"] }
+    b = { ssh = "user@b", address = ["192.0.2.2"] }
+
+skblab copies its sender and receiver to each machine and removes them at the end. They need no
+root there, but for `realtime` and what a machine allows to root only. It does not know what the
+clocks of two machines differ by, so it reports no one-way delays between them.
+
+All flows of the file run at once: two of them with `from` and `to` exchanged are one connection in
+both directions. The first setting is what others are compared with.
+"""
+FOLLOWING = """
+## What is compared
+
+Of flows with one interval (`rate`, or `interval` with one time): the 99th percentile of how far
+times between packets are from it, by the receiver's kernel stamps. Of all others: the rate at which
+packets came. Each repeat has every setting once, and settings are compared repeat by repeat.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    tables = (
+        ("The whole file:", TrafficFile, ("flow", "setting", "hosts")),
+        ("`[[flow]]`, packets from one host to another:", Flow, ()),
+        ("`[[setting]]`, one for each that is compared:", Setting, ()),
+        ("`[hosts]`, a table for each machine by its name:", Machine, ()),
+    )
+    keys = "\n".join(f"{title}\n\n{table(model, without=left)}" for title, model, left in tables)
+    return f"{HEAD}\n## Keys\n\n{keys}{FOLLOWING}"

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flows of our own sender and receiver: what is stored, what settings differ, what is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import page_checks
+import pytest
+from test_report import fake_gnuplot
+from test_tables import text
+
+from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.load import Run, load
+from skblab_analysis.report import findings, summary
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.traffic.published import Published, of_parameters, parameters
+from skblab_analysis.traffic.rows import Exchanged, FlowTimesRow
+from skblab_analysis.traffic.summary import of
+
+PACKETS = 10_000
+BASELINE = "no real-time mode"
+NAMES = (BASELINE, "priority 50", "the same again")
+PUBLISHED = {BASELINE: Published({"least": 845e3, "p50": 1e6, "most": 1158e3, "deviation": 26e3})}
+
+
+def times(middle: int, spread: int, count: int = PACKETS - 1) -> dict[str, Any]:
+    """Times around one, in ns."""
+    return {
+        **{"count": count, "negative": 0, "min_ns": middle - spread, "mean_ns": float(middle)},
+        **{"sd_ns": spread / 3, "max_ns": middle + spread},
+        "percentiles_ns": {"50": middle, "99": middle + spread // 2, "99.9": middle + spread},
+    }
+
+
+def exchanged(
+    setting: str, block: int, error: int, lost: int = 0, rate: int | None = 1000, **more: object
+) -> Exchanged:
+    """A trial of a flow whose inter-arrival times are off by up to `error` ns."""
+    came = PACKETS - lost
+    receiver = {
+        **{"schema": "skblab.traffic/2", "role": "receive", "expected": PACKETS, "received": came},
+        **{"distinct": came, "duplicates": 0, "reordered": 3, "lost": max(lost, 0), "too_old": 0},
+        **{"beyond": 0, "foreign": {"total": 0}, "rate": 1000.0 - error / 1000},
+        "inter_arrival": times(1_000_000, error),
+        "inter_arrival_error": times(error, error) if rate else None,
+        "jitter": times(2000, 1000),
+        "delay": times(9000, 5000),
+    } | more
+    sender = {
+        **{"schema": "skblab.traffic/2", "role": "send", "sent": PACKETS, "unsent": 0},
+        "rate_reached": 999.9,
+        "late": {"threshold_ns": 100_000, "count": 2, "mean_ns": 12.5, "max_ns": 123_456},
+    }
+    return Exchanged(
+        setting=setting,
+        block=block,
+        traffic="one way",
+        rate=rate,
+        sender=parse(SenderDocument, json.dumps(sender), "a sender"),
+        receiver=parse(ReceiverDocument, json.dumps(receiver), "a receiver"),
+    )
+
+
+def recorded(results: Path, *found: Exchanged) -> Run:
+    plan = Plan(
+        experiment="few",
+        question="Does it matter?",
+        seed=1,
+        baseline=BASELINE,
+        settings=NAMES,
+        traffic=("one way",),
+        parameters={"flow one way": "IPv4, 16 bytes, 1000/s", **parameters(PUBLISHED)},
+    )
+    folder = RunFolder.create(results, "few", plan, synthetic=True)
+    for trial in found:
+        folder.record(trial)
+    return load(folder.path)
+
+
+def study(results: Path, *, rate: int | None = 1000, **more: None) -> Run:
+    """Three blocks of three settings; with the second one times are ten times as exact."""
+    return recorded(
+        results,
+        *(
+            exchanged(setting, block, error + 100 * block, 0, rate, **more)
+            for block in range(3)
+            for setting, error in zip(NAMES, (50_000, 5_000, 50_500), strict=True)
+        ),
+    )
+
+
+def test_a_trial_has_a_row_for_each_kind_of_time(tmp_path: Path) -> None:
+    run = recorded(tmp_path, exchanged(BASELINE, 0, 50_000, lost=7))
+    [trial] = run.trials
+    assert (trial.measure, trial.rate, trial.clock) == ("traffic", 1000, "wall")
+    assert (trial.sent, trial.received, trial.lost, trial.reordered) == (PACKETS, 9993, 7, 3)
+    assert (trial.send_rate, trial.late, trial.late_max) == (999.9, 2, 123_456)
+    rows = {row.kind: row for row in run.rows(FlowTimesRow)}
+    assert list(rows) == ["inter_arrival", "inter_arrival_error", "jitter", "delay"]
+    assert (rows["delay"].least, rows["delay"].p50, rows["delay"].most) == (4000, 9000, 14_000)
+
+
+def test_without_a_packet_there_is_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="of 10000 packets none came"):
+        recorded(tmp_path, exchanged(BASELINE, 0, 1, lost=PACKETS))
+    [folder] = tmp_path.iterdir()
+    [trial] = load(folder).trials
+    assert trial.state == "invalid"
+    assert of(load(folder)) == []
+
+
+def test_more_packets_than_were_sent_are_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="10001 packets came of 10000 that were sent"):
+        recorded(tmp_path, exchanged(BASELINE, 0, 1, lost=-1, expected=None))
+
+
+def test_settings_are_compared_by_the_error_of_their_times(tmp_path: Path) -> None:
+    [flow] = of(study(tmp_path))
+    assert [exchange.setting for exchange in flow.exchanges] == list(NAMES)
+    assert (flow.flow, flow.rate, flow.by_time) == ("one way", 1000, True)
+    better, same = (flow.change(name) for name in NAMES[1:])
+    assert better is not None and better.difference.significant
+    assert better.difference.effect == pytest.approx(-0.9, abs=0.01)
+    # It is within the width of a bucket of the receiver's histogram.
+    assert same is not None and not same.difference.significant
+    first = flow.exchanges[0]
+    # Of all blocks: the smallest, the median's median, the largest.
+    assert first.times["inter_arrival"].least == 1_000_000 - 50_200
+    assert first.times["inter_arrival"].p50 == 1_000_000
+    assert first.times["inter_arrival"].most == 1_000_000 + 50_200
+    assert first.published == PUBLISHED[BASELINE]
+
+
+def test_flows_without_an_interval_are_compared_by_their_rate(tmp_path: Path) -> None:
+    [flow] = of(study(tmp_path, rate=None))
+    assert (flow.rate, flow.by_time) == (None, False)
+    change = flow.change("priority 50")
+    assert change is not None
+    # 995 and 950 packets a second.
+    assert change.difference.effect == pytest.approx(995 / 950 - 1, abs=1e-3)
+
+
+def test_one_block_says_that_nothing_is_known_of_differences(tmp_path: Path) -> None:
+    run = recorded(tmp_path, *(exchanged(name, 0, 1000) for name in NAMES))
+    assert any("one block only" in sentence for sentence in findings.unseen(run))
+
+
+def test_tables_have_the_published_figures_below_ours(tmp_path: Path) -> None:
+    printed = "\n".join(text(table) for table in of_run(study(tmp_path).folder))
+    lines = printed.splitlines()
+    [place] = [number for number, line in enumerate(lines) if line.startswith("  published")]
+    assert lines[place - 1].startswith(BASELINE)
+    assert lines[place].split() == ["published", "845", "1", "000", "–", "–", "1", "158", "26"]
+    assert "−89.8" in printed
+    for title in ("Packets (one way)", "Inter-arrival times (µs, one way)", "Jitter", "One-way"):
+        assert title in printed
+
+
+def test_clocks_that_differ_have_no_delay(tmp_path: Path) -> None:
+    run = study(tmp_path, delay=None)
+    assert "One-way delay" not in "\n".join(text(table) for table in of_run(run.folder))
+    assert any("one-way delays are not known" in said for said in findings.unseen(run))
+
+
+def test_the_page_and_the_document_have_what_the_tables_have(tmp_path: Path) -> None:
+    run = study(tmp_path)
+    page = build_report(run.folder, fake_gnuplot)
+    page_checks.check(page)
+    words = " ".join(page.read_text().split())
+    assert "Traffic: one way" in words and "published" in words
+    document = summary.of_run(run.folder, page)
+    found = {
+        (figure.setting, figure.figure, figure.part): figure.value
+        for figure in document.figures
+        if figure.measure == "traffic"
+    }
+    assert found["priority 50", "max", "inter_arrival"] == 1_005_200
+    assert found[BASELINE, "send rate", ""] == 999.9
+
+
+def test_published_figures_travel_in_the_plan() -> None:
+    assert of_parameters({**parameters(PUBLISHED), "other": 1}) == PUBLISHED
+    with pytest.raises(RecordError, match="published least of x is 'many': expected nanoseconds"):
+        of_parameters({"published least of x": "many"})

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab traffic run` for real: the LUNA study's files, short, here and in a guest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import schema_checks
+
+from conftest import TREE, Skblab, links
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.load import load
+from skblab_analysis.traffic.rows import FlowTimesRow
+from skblab_analysis.traffic.summary import of
+from waiting import until
+
+STUDIES = TREE / "runners" / "studies"
+# Both directions at once, and a third host beside them.
+FILE = """
+name = "three-hosts"
+question = "Do all flows run at once?"
+repeats = 1
+[[flow]]
+name = "there"
+from = "a"
+to = "b"
+rate = 500
+seconds = 1
+[[flow]]
+name = "back"
+from = "b"
+to = "a"
+family = 6
+rate = 500
+frame = 200
+seconds = 1
+[[flow]]
+name = "aside"
+from = "c"
+to = "b"
+port = 5001
+rate = 500
+seconds = 1
+"""
+
+
+def processes(text: str) -> list[str]:
+    """Return the command lines with a text in them, but for our own."""
+    listed = subprocess.run(["ps", "-wwe", "-o", "args="], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if text in line and "ps -wwe" not in line]
+
+
+@pytest.mark.labroot
+def test_the_study_of_inter_arrival_times_runs_here(
+    skblab: Skblab, lab: LabRoot, tmp_path: Path
+) -> None:
+    before = links()
+    done = skblab(
+        *("traffic", "run", str(STUDIES / "luna-2013.toml"), "--seconds", "1", "--repeats", "1"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert links() == before
+    [folder] = tmp_path.iterdir()
+    run = load(folder)
+    assert run.document.state == "finished"
+    schema_checks.folder_fits(folder)
+    assert {row.state for row in run.trials} == {"good"}
+    [flow] = of(run)
+    assert len(flow.exchanges) == 7
+    for exchange in flow.exchanges:
+        assert (exchange.lost, len(exchange.trials)) == ((0, 1000), 1)
+        # By one clock, and in the order in which they were sent.
+        assert exchange.times["delay"].least > 0
+        assert exchange.times["inter_arrival"].p50 == pytest.approx(1e6, rel=0.2)
+    assert done.stdout.count("  published") == 6
+    assert (folder / "report" / "index.html").exists()
+
+
+@pytest.mark.labroot
+def test_flows_of_several_hosts_run_at_once(skblab: Skblab, lab: LabRoot, tmp_path: Path) -> None:
+    file = tmp_path / "three-hosts.toml"
+    file.write_text(FILE)
+    results = tmp_path / "results"
+    began = time.monotonic()
+    done = skblab("traffic", "run", str(file), "--json", env={"SKBLAB_RESULTS": str(results)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 600
+    schema_checks.fits("summary", json.loads(done.stdout))
+    [folder] = results.iterdir()
+    run = load(folder)
+    assert [(row.traffic, row.sent, row.lost) for row in run.trials] == [
+        ("there", 500, 0),
+        ("back", 500, 0),
+        ("aside", 500, 0),
+    ]
+    assert len({row.traffic for row in run.rows(FlowTimesRow)}) == 3
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+def test_nothing_stays_behind(lab: LabRoot, tmp_path: Path, how: signal.Signals) -> None:
+    file = tmp_path / "few.toml"
+    # Of no other test.
+    file.write_text(FILE.replace("5001", "5999").replace("seconds = 1", "seconds = 30"))
+    results = tmp_path / "results"
+    before = links()
+    process = subprocess.Popen(
+        [str(TREE / "skblab"), "traffic", "run", str(file)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SKBLAB_RESULTS": str(results)},
+    )
+    try:
+        # Its senders have begun.
+        until("sending", 300, lambda: any(" send " in line for line in processes(":5999 ")))
+    finally:
+        process.send_signal(how)
+        process.communicate()
+    until("nothing of it runs", 30, lambda: processes(":5999 ") == [])
+    assert links() == before
+    [folder] = results.iterdir()
+    # What was recorded can be read, and says how it ended where it could.
+    assert load(folder).document.state == ("running" if how == signal.SIGKILL else "failed")
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+def test_kernels_are_compared_in_guests(
+    skblab: Skblab, stock: Kernel, tmp_path: Path, full: bool
+) -> None:
+    text = (STUDIES / "luna-2013-kernels.toml").read_text()
+    if not full:
+        # Without the half hour that a real-time kernel takes to build.
+        text = text.replace('"rt"', '"stock"')
+    (tmp_path / "published").mkdir()
+    published = "published/klute-2013.csv"
+    (tmp_path / published).write_text((STUDIES / published).read_text())
+    file = tmp_path / "luna-2013-kernels.toml"
+    file.write_text(text)
+    results = tmp_path / "results"
+    done = skblab(
+        *("traffic", "run", str(file), "--seconds", "2", "--repeats", "1"),
+        env={"SKBLAB_RESULTS": str(results)},
+        timeout=7000,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = results.iterdir()
+    run = load(folder)
+    [flow] = of(run)
+    assert [exchange.lost for exchange in flow.exchanges] == [(0, 2000)] * 3
+    assert run.document.environment is not None
+    assert run.document.environment.kernel.release == stock.release
+
+
+@pytest.mark.labroot
+@pytest.mark.slow
+def test_the_study_of_rates_runs_here(skblab: Skblab, lab: LabRoot, tmp_path: Path) -> None:
+    done = skblab(
+        *("traffic", "run", str(STUDIES / "luna-2013-rate.toml"), "--seconds", "1"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = tmp_path.iterdir()
+    [flow] = of(load(folder))
+    assert not flow.by_time
+    assert all(exchange.receive_rate for exchange in flow.exchanges)

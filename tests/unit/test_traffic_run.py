@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic files: what is said of bad ones, which commands flows are, and trials of made-up ends."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import TREE
+from skblab.cli import app
+from skblab.machine.environment import describe_host
+from skblab.machine.transport import Running, Transport
+from skblab.machine.transport.base import Done
+from skblab.traffic import hosts, running
+from skblab.traffic.hosts import Host, Hosts
+from skblab.traffic.plan import Flow, Setting, TrafficFile, changed, read
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.run import Environment, Kernel
+
+STUDIES = sorted((TREE / "runners" / "studies").glob("luna-*.toml"))
+FLOW: dict[str, Any] = {"name": "one way", "from": "a", "to": "b", "rate": 1000, "seconds": 2}
+FILE = """
+name = "few"
+question = "Does it matter?"
+repeats = 2
+[[flow]]
+name = "one way"
+from = "a"
+to = "b"
+rate = 1000
+seconds = 2
+[[setting]]
+name = "as it stands"
+[[setting]]
+name = "real time"
+flow = { realtime = "fifo:50" }
+"""
+
+
+def flow(**more: object) -> Flow:
+    return Flow.model_validate(FLOW | more)
+
+
+def host(name: str, number: int) -> Host:
+    return Host(
+        name,
+        cast(Transport, None),
+        f"/{name}/skblab-traffic",
+        {4: f"192.0.2.{number}", 6: "2001:db8::2"},
+    )
+
+
+def written(tmp_path: Path, text: str = FILE) -> Path:
+    file = tmp_path / "few.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_shipped_studies_can_be_read_and_told(file: Path) -> None:
+    found, published = read(file)
+    assert found.name == file.stem
+    assert {one.published for one in found.setting if one.published} <= set(published)
+    done = CliRunner().invoke(app, ["traffic", "run", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.exception
+    lines = done.stdout.splitlines()
+    kinds = Counter(line.split()[0] for line in lines[:-1])
+    assert kinds == {"flow": len(found.flow), "setting": len(found.setting)}
+    assert lines[-1].startswith(f"{found.repeats * len(found.setting)} trials, about ")
+
+
+def test_a_flow_is_a_receiver_and_a_sender() -> None:
+    found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
+    assert " ".join(found.receiver) == (
+        "/b/skblab-traffic receive --bind 192.0.2.2:5000 --expect 2000 --interval 1000000.000ns "
+        "--idle 1 --seconds 122 --same-clock"
+    )
+    assert " ".join(found.sender) == (
+        "/a/skblab-traffic send --to 192.0.2.2:5000 --seconds 62 --count 2000 --rate 1000 "
+        "--flows 1 --batch 1 --spin 0 --seed 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "sender", "receiver"),
+    [
+        ({"rate": None}, "--seconds 2 --flows", "--idle 1 --seconds 62"),
+        ({"rate": None, "interval": "poisson:1ms"}, "--interval poisson:1ms", "--idle 1"),
+        ({"rate": None, "interval": "20us"}, "--interval 20us", "--interval 20us"),
+        ({"family": 6, "port": 7}, "--to [2001:db8::2]:7", "--bind [2001:db8::2]:7"),
+        ({"realtime": "fifo:50", "cpu": 1}, "--realtime fifo:50 --cpu 1", "--same-clock"),
+        ({"receiver_realtime": "rr:2", "receiver_cpu": 0}, "--seed 1", "--realtime rr:2 --cpu 0"),
+        ({"batch": 64, "segment": True}, "--batch 64 --spin 0 --seed 1 --segment", ""),
+        ({"frame": 64}, "--frame 64", ""),
+        ({"size": "uniform:16,1400"}, "--size uniform:16,1400", ""),
+    ],
+    ids=str,
+)
+def test_keys_of_a_flow_are_options_of_its_ends(
+    more: dict[str, object], sender: str, receiver: str
+) -> None:
+    found = running.ends(flow(**more), host("a", 1), host("b", 2), one_clock=True)
+    assert sender in " ".join(found.sender)
+    assert receiver in " ".join(found.receiver)
+
+
+def test_of_machines_with_clocks_of_their_own_no_delay_is_asked_for() -> None:
+    found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=False)
+    assert "--same-clock" not in found.receiver
+
+
+def test_a_setting_takes_the_place_of_what_it_excludes() -> None:
+    with_interval = changed(flow(), Setting(name="x", flow={"interval": "poisson:1ms"}))
+    assert (with_interval.rate, with_interval.interval) == (None, "poisson:1ms")
+    assert changed(flow(size=100), Setting(name="x", flow={"frame": 64})).size is None
+    assert changed(flow(), Setting(name="x")) == flow()
+
+
+def test_each_block_has_all_settings_in_an_order_of_its_seed() -> None:
+    settings = [{"name": str(number)} for number in range(9)]
+    made = {"name": "few", "question": "?", "flow": [FLOW], "setting": settings, "repeats": 4}
+    file = TrafficFile.model_validate(made)
+    trials = [(block, setting.name) for block, setting in file.trials()]
+    assert trials == [(block, setting.name) for block, setting in file.trials()]
+    blocks = [[name for block, name in trials if block == number] for number in range(4)]
+    assert all(sorted(block) == [setting["name"] for setting in settings] for block in blocks)
+    assert len({tuple(block) for block in blocks}) > 1
+
+
+def test_settings_of_a_kernel_come_after_one_another() -> None:
+    kernels = ["stock", "rt"] * 4
+    settings = [{"name": f"{n}", "kernel": kernel} for n, kernel in enumerate(kernels)]
+    made = {"name": "few", "question": "?", "flow": [FLOW], "setting": settings, "where": "guest"}
+    order = [(block, one.kernel) for block, one in TrafficFile.model_validate(made).trials()]
+    changes = sum(one != other for one, other in pairwise(order))
+    assert changes == 2 * 3 - 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("rate = 1000", 'rate = 1000\ninterval = "1ms"', "rate and interval: expected one of them"),
+        ('to = "b"', 'to = "a"', "from and to are 'a': expected two hosts"),
+        ('from = "a"', 'from = "a/../b"', "should match pattern"),
+        ('{ realtime = "fifo:50" }', '{ realtime = "fifo:0" }', "'real time': flow.realtime: "),
+        ('{ realtime = "fifo:50" }', "{ speed = 1 }", "'real time': flow.speed: Extra inputs"),
+        ('{ realtime = "fifo:50" }', "{ port = 1 }", "port is the same with every setting"),
+        ('name = "real time"', 'name = "as it stands"', "two are named 'as it stands'"),
+        ("repeats = 2", "repeats = 0", "greater than or equal to 1"),
+        (
+            'name = "real time"',
+            'name = "real time"\nkernel = "rt"',
+            """kernel = 'rt' takes a guest: expected where = "guest" and no [hosts]""",
+        ),
+        (
+            'name = "real time"',
+            'name = "real time"\npublished = "x"',
+            "'real time' has published figures: expected `published`, their file",
+        ),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"] }',
+            "flow 'one way': [hosts] has no 'b'",
+        ),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"] }\n'
+            'b = { ssh = "b", address = ["2001:db8::1"] }',
+            "flow 'one way': 'b' has no IPv4 address",
+        ),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "-oProxy", address = ["192.0.2.1"] }',
+            "'-oProxy': expected a host such as root@a",
+        ),
+    ],
+    ids=str,
+)
+def test_a_bad_file_is_one_line_with_its_place(
+    tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    text = FILE.replace(old, new, 1)
+    assert text != FILE
+    with pytest.raises(UsageError) as caught:
+        read(written(tmp_path, text))
+    assert why in str(caught.value)
+    assert "few.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"on": "moon"}, "--on moon: expected here or guest"),
+        ({"on": "guest"}, "the file names machines ([hosts]); leave one of both out"),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, more: dict[str, str], why: str
+) -> None:
+    machines = (
+        '\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"] }\n'
+        'b = { ssh = "b", address = ["192.0.2.2"] }\n'
+    )
+    with pytest.raises(UsageError) as caught:
+        read(written(tmp_path, FILE + machines), **cast(Any, more))
+    assert why in str(caught.value)
+
+
+def test_here_has_one_kernel_only(tmp_path: Path) -> None:
+    text = 'where = "guest"\n' + FILE.replace(
+        'name = "real time"', 'name = "real time"\nkernel = "rt"'
+    )
+    with pytest.raises(UsageError, match="--on here: setting 'real time' has a kernel of its own"):
+        read(written(tmp_path, text), on="here")
+
+
+def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
+    text = FILE.replace('realtime = "fifo:50"', 'realtime = "fifo:50", seconds = 9')
+    found, _ = read(written(tmp_path, text), on="guest", seconds=0.5, repeats=7)
+    assert (found.where, found.repeats) == ("guest", 7)
+    assert {changed(found.flow[0], one).seconds for one in found.setting} == {0.5}
+    assert changed(found.flow[0], found.setting[1]).realtime == "fifo:50"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("moon\n1\n", "expected a column `experiment`"),
+        ("experiment,iat_max_us\nx,many\n", "row 2: could not convert string to float: 'many'"),
+        ("experiment,iat_max_us\ny,1\n", "'x': expected one of y"),
+    ],
+    ids=str,
+)
+def test_published_figures_that_are_none_are_one_line(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "figures.csv").write_text(text)
+    named = FILE.replace("repeats = 2", 'repeats = 2\npublished = "figures.csv"').replace(
+        'name = "real time"', 'name = "real time"\npublished = "x"'
+    )
+    with pytest.raises(UsageError) as caught:
+        read(written(tmp_path, named))
+    assert why in str(caught.value)
+
+
+SENT = {"schema": "skblab.traffic/2", "role": "send", "sent": 10, "unsent": 0, "rate_reached": 9.9}
+NONE = {"total": 0}
+CAME = {
+    **{"schema": "skblab.traffic/2", "role": "receive", "expected": 10, "received": 10},
+    **{"distinct": 10, "duplicates": 0, "reordered": 0, "lost": 0, "too_old": 0, "beyond": 0},
+    **{"foreign": NONE, "rate": 9.9},
+}
+
+
+@dataclass
+class Program:
+    """A program that is ready at once, and ends as it is made up."""
+
+    argv: Sequence[str]
+    done: Done
+    goes_on: bool = False
+    interrupted: bool = False
+
+    def wait_for(self, text: str, seconds: float) -> None:
+        assert text == "ready"
+
+    def running(self) -> bool:
+        return self.goes_on and not self.interrupted
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+    def wait(self, seconds: float) -> Done:
+        return self.done
+
+
+@dataclass
+class Machine:
+    """A transport to programs that send and receive 10 packets, if all goes well."""
+
+    sent: Done = field(default_factory=lambda: Done(0, json.dumps(SENT), ""))
+    came: Done = field(default_factory=lambda: Done(0, json.dumps(CAME), ""))
+    waits: bool = False
+    started: list[Program] = field(default_factory=list)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        receives = "receive" in argv
+        made = Program(argv, self.came if receives else self.sent, self.waits and receives)
+        self.started.append(made)
+        return cast(Running, made)
+
+
+def both(machine: Machine) -> Hosts:
+    found = {
+        name: Host(name, cast(Transport, machine), "skblab-traffic", {4: "192.0.2.1"})
+        for name in ("a", "b")
+    }
+    kernel = Kernel(release="x", flavour="not ours", config_hash="", patches=())
+    environment = Environment(kernel=kernel, guests={}, host=describe_host())
+    return Hosts(found, one_clock=True, where="nowhere", environment=lambda: environment)
+
+
+def test_receivers_are_ready_before_anything_is_sent() -> None:
+    machine = Machine()
+    back = flow(**{"name": "back", "from": "b", "to": "a"})
+    found = running.exchange([flow(), back], both(machine))
+    assert [(sent.sent, came.distinct) for sent, came in found] == [(10, 10), (10, 10)]
+    assert [program.argv[1] for program in machine.started] == ["receive"] * 2 + ["send"] * 2
+
+
+def test_a_sender_that_fails_ends_its_receiver() -> None:
+    machine = Machine(sent=Done(2, "", "skblab-traffic: no route"), waits=True)
+    with pytest.raises(SkblabError, match=r"the sender of 'one way' failed.*no route"):
+        running.exchange([flow()], both(machine))
+    assert [program.interrupted for program in machine.started] == [True, False]
+
+
+def test_a_receiver_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LATE_SECONDS", 0.0)
+    machine = Machine(waits=True)
+    with pytest.raises(SkblabError, match="the receiver of 'one way' did not end within 0 s"):
+        running.exchange([flow(seconds=0.01)], both(machine))
+    assert machine.started[0].interrupted
+
+
+def test_hosts_have_addresses_of_one_network() -> None:
+    lines = "\n".join(hosts._script(["a", "b"]))
+    for wanted in ("198.18.0.1/24", "198.18.0.2/24", "2001:db8::1/64", "2001:db8::2/64"):
+        assert wanted in lines
