@@ -239,14 +239,14 @@ mod tests {
         let mut sum = 0_u16;
         for at in (0..bytes.len()).step_by(2) {
             let low = bytes.get(at + 1).copied().unwrap_or(0);
-            let (added, carry) = sum.overflowing_add(u16::from(bytes[at]) << 8 | u16::from(low));
+            let (added, carry) = sum.overflowing_add(u16::from_be_bytes([bytes[at], low]));
             sum = added + u16::from(carry);
         }
         sum
     }
 
     fn word(bytes: &[u8], at: usize) -> u16 {
-        u16::from(bytes[at]) << 8 | u16::from(bytes[at + 1])
+        u16::from_be_bytes([bytes[at], bytes[at + 1]])
     }
 
     /// Take a frame apart as a receiver does, and hold each field against what was asked for.
