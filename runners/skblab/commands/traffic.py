@@ -26,7 +26,7 @@ traffic = typer.Typer(
     help="Send and receive UDP packets, and account for every one.\n\n"
     "The program is skblab-traffic, in Rust. It is one file without libraries: copy it to any "
     "machine with the same kind of processor, it needs neither skblab nor root there (root only "
-    "to send frames from a device).\n\n"
+    "for frames of a device).\n\n"
     "Example: `skblab traffic receive --bind 0.0.0.0:5000`",
 )
 # All of them are the program's own, and so is its help.
@@ -55,7 +55,8 @@ def receive(options: Options = None) -> None:
     """Count received, lost, repeated and reordered packets.
 
     It prints `ready` once packets are taken in, and at its end a JSON document. It reads the
-    packets of `skblab traffic send`, and those of pktgen.
+    packets of `skblab traffic send`, and those of pktgen. With `--device` it counts them among a
+    device's frames, before the stack has them: that needs CAP_NET_RAW.
 
     Example: `skblab traffic receive --bind 0.0.0.0:5000 --expect 100000`
     """

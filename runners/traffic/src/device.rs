@@ -84,6 +84,26 @@ pub fn named(name: &str) -> io::Result<Device> {
     ask(0, &attribute)
 }
 
+/// Ask for an Ethernet device that is up, and its address.
+///
+/// # Errors
+/// In one line why it cannot be used.
+pub fn ethernet(name: &str) -> Result<(Device, Mac), String> {
+    let found = named(name).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENODEV) => {
+            format!("--device {name}: there is no such device in this network namespace")
+        }
+        _ => format!("--device {name}: cannot ask for it: {error}"),
+    })?;
+    let Some(mac) = found.mac.filter(|_| found.ethernet) else {
+        return Err(format!("--device {name}: it is no Ethernet device"));
+    };
+    if !found.up {
+        return Err(format!("--device {name} is down: `ip link set {name} up`"));
+    }
+    Ok((found, mac))
+}
+
 /// Ask for a device by its number.
 ///
 /// # Errors

@@ -204,6 +204,54 @@ impl Builder {
     }
 }
 
+/// A UDP packet that was read, as far as it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp<'a> {
+    /// Where it comes from.
+    pub from: SocketAddr,
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// The beginning of its payload.
+    pub payload: &'a [u8],
+    /// Bytes of the whole payload.
+    pub bytes: u16,
+}
+
+/// Read what an IP header begins; nothing if that is no whole packet of UDP. No checksum is verified.
+#[must_use]
+pub fn read(network: &[u8]) -> Option<Udp<'_>> {
+    let (from, to, udp): (IpAddr, IpAddr, _) = match network.first()? >> 4 {
+        4 => {
+            // Of a fragment only the first has ports, and none is a packet.
+            let fragment = u16::from_be_bytes(part(network, 6)?) & 0x3fff;
+            if fragment > 0 || *network.get(9)? != PROTOCOL_UDP {
+                return None;
+            }
+            let header = usize::from(network.first()? & 0xf) * 4;
+            let (from, to) = (part::<4>(network, 12)?, part::<4>(network, 16)?);
+            (from.into(), to.into(), network.get(header.max(IPV4.into())..)?)
+        }
+        6 if *network.get(6)? == PROTOCOL_UDP => {
+            let (from, to) = (part::<16>(network, 8)?, part::<16>(network, 24)?);
+            (from.into(), to.into(), network.get(IPV6.into()..)?)
+        }
+        _ => return None,
+    };
+    let port = |at| part(udp, at).map(u16::from_be_bytes);
+    let bytes = port(4)?.checked_sub(UDP)?;
+    let payload = udp.get(UDP.into()..)?;
+    Some(Udp {
+        from: (from, port(0)?).into(),
+        to: (to, port(2)?).into(),
+        payload: payload.get(..bytes.into()).unwrap_or(payload),
+        bytes,
+    })
+}
+
+fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
 /// The sum of 16-bit words; of so few of them it is no number of more than 32 bits.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum()
@@ -381,6 +429,42 @@ mod tests {
                 let packet = Packet { source_port, to: to.into(), payload, header };
                 builder.build(&mut frame, &packet);
                 check(&frame, &ends, &packet);
+            }
+        }
+
+        #[test]
+        fn what_is_built_is_read_back(
+            from: [u8; 4], from6: [u8; 16], ipv4: bool, port: u16, packet in packet(), kept in 24_usize..200
+        ) {
+            let from = if ipv4 { IpAddr::from(from) } else { from6.into() };
+            let ends = ends(from, port, None);
+            let (source_port, payload, header) = packet;
+            let packet = Packet { source_port, to: from, payload, header };
+            let mut frame = Vec::new();
+            Builder::new(&ends).build(&mut frame, &packet);
+            let network = &frame[ETHERNET.into()..];
+            let kept = (usize::from(headers(ipv4)) + kept).min(network.len());
+            let found = read(&network[..kept]).unwrap();
+            prop_assert_eq!(found.from, (from, source_port).into());
+            prop_assert_eq!(found.to, (from, port).into());
+            prop_assert_eq!((found.bytes, &found.payload[..LEN]), (payload, &header[..]));
+            // A fragment, and another protocol, are none.
+            let mut other = network.to_vec();
+            other[if ipv4 { 9 } else { 6 }] = 6;
+            prop_assert_eq!(read(&other), None);
+            if ipv4 {
+                frame[usize::from(ETHERNET) + 6] = 0x20;
+                prop_assert_eq!(read(&frame[ETHERNET.into()..]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_safe(mut bytes: Vec<u8>, ipv4: bool) {
+            if let Some(first) = bytes.first_mut() {
+                *first = if ipv4 { 0x40 } else { 0x60 } | *first & 0xf;
+            }
+            if let Some(found) = read(&bytes) {
+                prop_assert!(found.payload.len() <= found.bytes.into());
             }
         }
 

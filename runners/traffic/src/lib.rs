@@ -5,8 +5,8 @@
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
 //! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets.
 //! Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent by a
-//! [`packet_socket`]; [`device`] is what the kernel knows of it. [`many`] gives many packets by one
-//! call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
+//! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of it.
+//! [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
 //! reader. Every result is a [`report`] structure, printed as one JSON document.
 
@@ -20,6 +20,7 @@ pub mod generator;
 pub mod header;
 pub mod many;
 pub mod pace;
+pub mod packet_ring;
 pub mod packet_socket;
 pub mod process;
 pub mod receive;

@@ -68,6 +68,12 @@ struct ReceiveArgs {
     /// Address and port to listen on, e.g. 0.0.0.0:5000 or [::]:5000
     #[arg(long, value_name = "ADDR:PORT")]
     bind: SocketAddr,
+    /// Count the packets among this device's frames, before the stack has them; needs CAP_NET_RAW
+    ///
+    /// They need not be for this machine, and no checksum is verified. --bind says which: 0.0.0.0
+    /// and [::] stand for all of their family.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
     /// Packets expected; receiving ends when all are there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     expect: Option<u64>,
@@ -83,7 +89,8 @@ struct ReceiveArgs {
     /// Longest time to receive
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     seconds: Duration,
-    /// Receive buffer; above net.core.rmem_max this needs CAP_NET_ADMIN
+    /// Receive buffer; above net.core.rmem_max this needs CAP_NET_ADMIN. With --device the memory for
+    /// frames [default: 16 MiB]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     rcvbuf: Option<u32>,
     /// Write a record of each packet to this file, anew if it is there
@@ -155,7 +162,7 @@ fn receive(args: &ReceiveArgs, stop: &AtomicBool, process: &Process) -> Result<E
     let plan = receive_plan(args);
     let failed =
         |error: io::Error| format!("cannot receive on {}: {}", plan.bind, describe(&error));
-    let mut receiver = receive::Receiver::bind(&plan, stop).map_err(failed)?;
+    let mut receiver = receive::Receiver::bind(&plan, stop)?;
     if let Some(path) = &args.record {
         let recorder = Recorder::create(path)
             .map_err(|error| format!("cannot write records to {}: {error}", path.display()))?;
@@ -204,6 +211,7 @@ fn kept(report: &SendReport, strict: Option<f64>) -> ExitCode {
 fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
     receive::Plan {
         bind: args.bind,
+        device: args.device.clone(),
         expect: args.expect,
         transmission: args.transmission,
         idle: args.idle,

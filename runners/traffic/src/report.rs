@@ -157,7 +157,7 @@ pub struct ReceiveReport {
     pub transmission: Option<u16>,
     /// Packets expected; null if not known.
     pub expected: Option<u64>,
-    /// Datagrams of any kind that `recvmmsg` returned.
+    /// Datagrams of any kind that came to the socket, or by the device for this address and port.
     pub received: u64,
     /// Payload bytes of the datagrams of this transmission.
     pub bytes: u64,
@@ -269,15 +269,17 @@ pub struct ForeignReport {
     pub other_transmission: u64,
 }
 
-/// The receiving socket's buffer and what the kernel dropped for want of it.
+/// The receiving socket's buffer, of a device the ring, and what the kernel dropped for want of it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SocketReport {
     /// Buffer asked for, bytes; null if left as it was.
     pub rcvbuf_asked: Option<u32>,
     /// Buffer in force as the kernel counts it (twice what was asked), bytes.
     pub rcvbuf: u32,
-    /// Packets dropped at this socket, read from it at the end (`SO_MEMINFO`).
+    /// Packets dropped at this socket, read from it at the end (`SO_MEMINFO`); of a device all
+    /// frames that found no room, whomever they were for (`PACKET_STATISTICS`).
     pub drops: u32,
-    /// The same as carried by the last packet (`SO_RXQ_OVFL`); later drops are not in it.
+    /// The same as carried by the last packet (`SO_RXQ_OVFL`); later drops are not in it. Of a
+    /// device it is 0.
     pub drops_seen: u32,
 }

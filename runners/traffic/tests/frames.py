@@ -12,6 +12,7 @@ import fcntl
 import ipaddress
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -97,15 +98,23 @@ def checked(report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-def receive(binary: str, bind: str, action: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what `action` returns, and the report of a receiver that ran meanwhile."""
-    options = ("--bind", bind, "--expect", str(COUNT), "--idle", "5", "--rcvbuf", str(64 << 20))
+def receive(
+    binary: str, bind: str, action: Callable[[int], dict[str, Any]], **more: str
+) -> list[dict[str, Any]]:
+    """Return what `action` returns, and the report of a receiver that ran meanwhile.
+
+    The action is given the receiver's process, `more` are options of the receiver.
+    """
+    named = {"bind": bind, "expect": str(COUNT), "idle": "5", "rcvbuf": str(64 << 20), **more}
+    options = [f"--{name}={value}" for name, value in named.items()]
     with subprocess.Popen(
-        [binary, "receive", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [binary, "receive", "--same-clock", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as receiver:
         assert receiver.stdout and receiver.stderr
         assert receiver.stderr.readline() == b"ready\n"
-        sent = action()
+        sent = action(receiver.pid)
         return [sent, json.loads(receiver.stdout.read())]
 
 
@@ -118,7 +127,7 @@ def arrive(binary: str) -> None:
         ("0.0.0.0:5000", FOUR, ("--size", "uniform:16,1472", "--rate", "40000.5")),
     ):
         words = (*ends, *more, "--flows", "32", "--count", str(COUNT))
-        sent, got = receive(binary, bind, lambda words=words: send(binary, "v0", *words))
+        sent, got = receive(binary, bind, lambda _, words=words: send(binary, "v0", *words))
         assert (sent["sent"], sent["unsent"], sent["stopped_by"]) == (COUNT, 0, "count"), sent
         assert got["distinct"] == got["received"] == COUNT, (sent, got)
         assert got["lost"] == got["duplicates"] == got["reordered"] == 0, got
@@ -126,6 +135,61 @@ def arrive(binary: str) -> None:
         # IPv6 asks for its neighbours now and then.
         assert 0 <= sent["device"]["tx_packets"] - COUNT < 100, sent
         assert sent["device"]["tx_dropped"] == 0 and sent["device"]["name"] == "v0", sent
+
+
+def ring(binary: str) -> None:
+    """Frames of a device are counted as a socket would, whomever they are for."""
+    veth()
+    for bind, ends, more in (
+        ("0.0.0.0:5000", FOUR, ("--frame", "64", "--to-range", "11.0.0.0-99.255.255.255")),
+        ("[::]:5000", SIX, ("--frame", "mix:82*7,594*4,1518*1", "--vlan", "7")),
+        ("198.18.0.2:5000", FOUR, ("--size", "uniform:16,1472")),
+    ):
+        words = (*ends, *more, "--flows", "32", "--count", str(COUNT), "--batch", "32")
+        paced = ("--rate", "50000")
+        sent, got = receive(
+            binary,
+            bind,
+            lambda _, words=(*words, *paced): send(binary, "v0", *words),
+            device="v1",
+            linger="0.5",
+        )
+        assert got["distinct"] == got["received"] == sent["sent"] == COUNT, (sent, got)
+        assert got["lost"] == got["duplicates"] == got["reordered"] == got["socket"]["drops"] == 0
+        assert (got["flows"], got["bytes"]) == (32, sent["payload_bytes"]["sum"]), got
+        # Stamps are the kernel's, on a frame's way in.
+        assert got["stamps"]["not_by_kernel"] == got["delay"]["negative"] == 0, got
+        assert got["delay"]["max_ns"] < 10_000_000_000, got
+    # What is for another port, or for another address, is none of them.
+    words = (*FOUR[:3], "198.18.0.2:5001", "--count", "100")
+    _, got = receive(
+        binary,
+        "0.0.0.0:5000",
+        lambda _: send(binary, "v0", *words),
+        device="v1",
+        seconds="1",
+    )
+    assert (got["received"], got["stopped_by"]) == (0, "seconds"), got
+
+
+def overrun(binary: str) -> None:
+    """Frames that find no room are counted: with those that came they are all."""
+    veth()
+
+    def stopped(receiver: int) -> dict[str, Any]:
+        os.kill(receiver, signal.SIGSTOP)
+        try:
+            return send(binary, "v0", *FOUR, "--count", str(COUNT), "--rate", "100000")
+        finally:
+            os.kill(receiver, signal.SIGCONT)
+
+    sent, got = receive(binary, "0.0.0.0:5000", stopped, device="v1", rcvbuf="1", idle="0.5")
+    assert got["socket"]["rcvbuf"] == 1 << 20, got
+    assert sent["sent"] == COUNT, sent
+    assert 0 < got["received"] < COUNT, got
+    assert got["received"] + got["socket"]["drops"] >= COUNT, got
+    # IPv6 asks for its neighbours now and then.
+    assert got["received"] + got["socket"]["drops"] < COUNT + 100, got
 
 
 def tagged(binary: str) -> None:
@@ -231,6 +295,10 @@ def wrong(binary: str) -> None:
         ip("link", "set", name, "up")
     dropped = ("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw")
     base = call(binary, "v0", *FOUR, "--count", "1")
+
+    def received(device: str, bind: str) -> list[str]:
+        return [binary, "receive", "--device", device, "--bind", bind]
+
     for words, said in (
         (call(binary, "v9", *FOUR), "--device v9: there is no such device in this network"),
         (call(binary, "v3", *FOUR), "--device v3 is down: `ip link set v3 up`"),
@@ -251,6 +319,9 @@ def wrong(binary: str) -> None:
         (call(binary, "v0", *FOUR[:2], *SIX[2:]), "--from 198.18.0.3 is of IPv4, --to [2001"),
         ([binary, "send", "--to", "198.18.0.2:5000", "--queue"], "--device <DEVICE>"),
         ([*dropped, *base], "frames need CAP_NET_RAW"),
+        ([*dropped, *received("v0", "0.0.0.0:5000")], "frames need CAP_NET_RAW"),
+        (received("v3", "0.0.0.0:5000"), "--device v3 is down"),
+        (received("v0", "0.0.0.0:0"), "--bind 0.0.0.0:0: a port must be given"),
     ):
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
         assert (done.returncode, done.stdout) == (2, ""), (words, done)
@@ -262,7 +333,8 @@ def wrong(binary: str) -> None:
     assert sent["device"]["tx_packets"] == 5, sent
 
 
-CASES = {case.__name__: case for case in (arrive, tagged, step, full, down, gone, wrong)}
+ALL = (arrive, ring, overrun, tagged, step, full, down, gone, wrong)
+CASES = {case.__name__: case for case in ALL}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[2] not in CASES:

@@ -19,6 +19,7 @@ const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
     receive::Plan {
         bind: bind.parse().unwrap(),
+        device: None,
         expect,
         transmission: None,
         // Longer than a busy machine keeps the sender's thread from running.

@@ -48,6 +48,7 @@ impl Drop for Folder {
 fn plan(same_clock: bool) -> Plan {
     Plan {
         bind: "127.0.0.1:0".parse().unwrap(),
+        device: None,
         expect: Some(6),
         transmission: Some(9),
         idle: Duration::from_secs(1),

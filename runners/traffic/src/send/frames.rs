@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ethernet frames from a device: packets pass by the stack.
 
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -54,18 +53,7 @@ impl Frames {
     /// In one line what is wrong with the device, or with what it was asked for.
     pub fn open(plan: &Plan, asked: &plan::Device) -> Result<Self, String> {
         let name = &asked.name;
-        let found = device::named(name).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENODEV) => {
-                format!("--device {name}: there is no such device in this network namespace")
-            }
-            _ => format!("--device {name}: cannot ask for it: {error}"),
-        })?;
-        let Some(own_mac) = found.mac.filter(|_| found.ethernet) else {
-            return Err(format!("--device {name}: it is no Ethernet device"));
-        };
-        if !found.up {
-            return Err(format!("--device {name} is down: `ip link set {name} up`"));
-        }
+        let (found, own_mac) = device::ethernet(name)?;
         if !found.carrier {
             return Err(format!("--device {name} has no carrier: what is at its other end?"));
         }
@@ -81,8 +69,8 @@ impl Frames {
                 ));
             }
         }
-        let socket =
-            packet_socket::open(found.index, asked.queue).map_err(|error| refused(name, &error))?;
+        let socket = packet_socket::sender(found.index, asked.queue)
+            .map_err(|error| packet_socket::refused(name, &error))?;
         let ends = Ends {
             source_mac: asked.source_mac.unwrap_or(own_mac),
             mac: asked.mac,
@@ -192,14 +180,5 @@ impl Outlet for Frames {
             tx_packets: after.map(|now| now.tx_packets.saturating_sub(self.before.tx_packets)),
             tx_dropped: after.map(|now| now.tx_dropped.saturating_sub(self.before.tx_dropped)),
         })
-    }
-}
-
-fn refused(name: &str, error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            format!("--device {name}: frames need CAP_NET_RAW: run it as root, or with it")
-        }
-        _ => format!("--device {name}: cannot open a packet socket: {error}"),
     }
 }

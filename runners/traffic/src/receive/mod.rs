@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The receiver: many packets by one `recvmmsg`, each accounted for.
+//! The receiver: many packets at once, from a socket or a device, each accounted for.
+
+mod inlet;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::socket::{getsockopt, sockopt};
-
-use crate::batch::{Batch, Datagram};
+use crate::batch::Datagram;
 use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds, realtime_ns};
 use crate::distribution;
 use crate::header::{Clock, Foreign, Header};
@@ -19,14 +19,18 @@ use crate::report::{
     ForeignReport, ReceiveReport, RecordReport, SCHEMA, SocketReport, StampsReport, Stopped,
 };
 use crate::sequence::{Tracker, Verdict};
-use crate::socket::{TICK, drops, open_receiver};
+use crate::socket::{TICK, describe};
 use crate::timing::Timing;
 
+use inlet::Inlet;
+
 /// What to receive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Address and port to bind.
     pub bind: SocketAddr,
+    /// The device whose frames are looked at, before the stack; `None`: a UDP socket.
+    pub device: Option<String>,
     /// Packets expected; receiving ends when all are there.
     pub expect: Option<u64>,
     /// Transmission to count; `None` takes that of the first packet.
@@ -37,7 +41,7 @@ pub struct Plan {
     pub linger: Duration,
     /// Longest time to receive, from the start.
     pub limit: Duration,
-    /// Receive buffer, bytes.
+    /// Receive buffer, or memory for frames of a device, bytes.
     pub rcvbuf: Option<u32>,
     /// Sender and receiver run on one machine, so that one-way delays are known.
     pub same_clock: bool,
@@ -47,9 +51,14 @@ pub struct Plan {
 
 /// A bound receiver.
 pub struct Receiver<'a> {
+    inlet: Box<dyn Inlet>,
+    ledger: Ledger<'a>,
+}
+
+/// What was received.
+struct Ledger<'a> {
     plan: &'a Plan,
     stop: &'a AtomicBool,
-    socket: UdpSocket,
     tracker: Tracker,
     transmission: Option<u16>,
     /// The sender's clock, of the first packet.
@@ -74,15 +83,86 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Bind the socket; from here on packets queue up.
+    /// Bind the socket, or open the device; from here on packets queue up.
     ///
     /// # Errors
-    /// What the kernel said, e.g. an address in use.
-    pub fn bind(plan: &'a Plan, stop: &'a AtomicBool) -> io::Result<Self> {
-        Ok(Self {
+    /// In one line what is wrong, e.g. an address in use.
+    pub fn bind(plan: &'a Plan, stop: &'a AtomicBool) -> Result<Self, String> {
+        let inlet: Box<dyn Inlet> = match &plan.device {
+            Some(name) => Box::new(inlet::Frames::open(name, plan.bind, plan.rcvbuf)?),
+            None => Box::new(inlet::Udp::open(plan.bind, plan.rcvbuf).map_err(|error| {
+                format!("cannot receive on {}: {}", plan.bind, describe(&error))
+            })?),
+        };
+        Ok(Self { inlet, ledger: Ledger::new(plan, stop) })
+    }
+
+    /// Keep a record of each datagram.
+    #[must_use]
+    pub fn record(mut self, recorder: Recorder) -> Self {
+        self.ledger.recorder = Some(recorder);
+        self
+    }
+
+    /// The address bound, with the port the kernel chose if 0 was asked for.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inlet.local_addr()
+    }
+
+    /// Receive until all is there, nothing more comes, time is up, or told to stop.
+    ///
+    /// # Errors
+    /// A failing socket. Lost or foreign packets are no error but part of the report.
+    pub fn run(mut self) -> io::Result<ReceiveReport> {
+        let stopped_by = self.receive();
+        // The records are kept whatever happened.
+        let header = self.ledger.file_header();
+        let record = self.ledger.recorder.take().map(|recorder| recorder.finish(|| header));
+        let stopped_by = stopped_by?;
+        let socket = SocketReport {
+            rcvbuf_asked: self.ledger.plan.rcvbuf,
+            rcvbuf: self.inlet.buffer()?,
+            drops: self.inlet.drops()?,
+            drops_seen: self.ledger.drops_seen,
+        };
+        let bind = self.local_addr()?.to_string();
+        Ok(self.ledger.report(bind, socket, stopped_by, record))
+    }
+
+    fn receive(&mut self) -> io::Result<Stopped> {
+        let ledger = &mut self.ledger;
+        let deadline_ns = monotonic_ns().saturating_add(nanoseconds(ledger.plan.limit));
+        let mut looked_ns = monotonic_ns();
+        loop {
+            let counted = ledger.counted;
+            self.inlet.receive(&mut |datagram| ledger.account(datagram))?;
+            let now_ns = monotonic_ns();
+            ledger.quiet_ns = if ledger.counted == counted {
+                // A machine that stands still sends nothing either: that is one look, however long.
+                ledger.quiet_ns + (now_ns - looked_ns).min(nanoseconds(TICK))
+            } else {
+                0
+            };
+            looked_ns = now_ns;
+            let header = ledger.file_header();
+            if let Some(recorder) = &mut ledger.recorder {
+                recorder.tick(now_ns, || header);
+            }
+            if let Some(reason) = ledger.must_stop(now_ns, deadline_ns) {
+                return Ok(reason);
+            }
+        }
+    }
+}
+
+impl<'a> Ledger<'a> {
+    fn new(plan: &'a Plan, stop: &'a AtomicBool) -> Self {
+        Self {
             plan,
             stop,
-            socket: open_receiver(plan.bind, plan.rcvbuf)?,
             tracker: Tracker::new(plan.expect),
             transmission: plan.transmission,
             sender_clock: None,
@@ -99,55 +179,6 @@ impl<'a> Receiver<'a> {
             timing: Timing::new(plan.same_clock, plan.interval_ns),
             recorder: None,
             quiet_ns: 0,
-        })
-    }
-
-    /// Keep a record of each datagram.
-    #[must_use]
-    pub fn record(self, recorder: Recorder) -> Self {
-        Self { recorder: Some(recorder), ..self }
-    }
-
-    /// The address bound, with the port the kernel chose if 0 was asked for.
-    ///
-    /// # Errors
-    /// What the kernel said.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
-    }
-
-    /// Receive until all is there, nothing more comes, time is up, or told to stop.
-    ///
-    /// # Errors
-    /// A failing socket. Lost or foreign packets are no error but part of the report.
-    pub fn run(mut self) -> io::Result<ReceiveReport> {
-        let stopped_by = self.receive();
-        // The records are kept whatever happened.
-        let header = self.file_header();
-        let record = self.recorder.take().map(|recorder| recorder.finish(|| header));
-        self.report(stopped_by?, record)
-    }
-
-    fn receive(&mut self) -> io::Result<Stopped> {
-        let deadline_ns = monotonic_ns().saturating_add(nanoseconds(self.plan.limit));
-        let mut batch = Batch::default();
-        let mut looked_ns = monotonic_ns();
-        loop {
-            let got = batch.receive(&self.socket)?;
-            let now_ns = monotonic_ns();
-            // A machine that stands still sends nothing either: that is one look, however long.
-            self.quiet_ns += (now_ns - looked_ns).min(nanoseconds(TICK));
-            looked_ns = now_ns;
-            for datagram in got {
-                self.account(&datagram);
-            }
-            let header = self.file_header();
-            if let Some(recorder) = &mut self.recorder {
-                recorder.tick(now_ns, || header);
-            }
-            if let Some(reason) = self.must_stop(now_ns, deadline_ns) {
-                return Ok(reason);
-            }
         }
     }
 
@@ -215,7 +246,6 @@ impl<'a> Receiver<'a> {
         self.bytes += datagram.bytes as u64;
         let (first, last) = self.span_ns.unwrap_or((record.received_ns, record.received_ns));
         self.span_ns = Some((first, last.max(record.received_ns)));
-        self.quiet_ns = 0;
     }
 
     fn file_header(&self) -> FileHeader {
@@ -261,9 +291,11 @@ impl<'a> Receiver<'a> {
 
     fn report(
         self,
+        bind: String,
+        socket: SocketReport,
         stopped_by: Stopped,
         record: Option<RecordReport>,
-    ) -> io::Result<ReceiveReport> {
+    ) -> ReceiveReport {
         let counts = self.tracker.counts();
         let (first_ns, last_ns) = self.span_ns.unwrap_or((0, 0));
         let seconds = (last_ns - first_ns) as f64 / NS_PER_SEC as f64;
@@ -271,11 +303,10 @@ impl<'a> Receiver<'a> {
             Ok(delay) => (Some(delay.report()), None),
             Err(why) => (None, Some(why)),
         };
-        let rcvbuf = getsockopt(&self.socket, sockopt::RcvBuf)?;
-        Ok(ReceiveReport {
+        ReceiveReport {
             schema: SCHEMA,
             role: "receive",
-            bind: self.local_addr()?.to_string(),
+            bind,
             transmission: self.transmission,
             expected: self.plan.expect,
             received: self.received,
@@ -289,12 +320,7 @@ impl<'a> Receiver<'a> {
             beyond: counts.beyond,
             foreign: self.foreign,
             flows: self.tracker.flows(),
-            socket: SocketReport {
-                rcvbuf_asked: self.plan.rcvbuf,
-                rcvbuf: u32::try_from(rcvbuf).unwrap_or(u32::MAX),
-                drops: drops(&self.socket)?,
-                drops_seen: self.drops_seen,
-            },
+            socket,
             seconds,
             rate: (self.counted > 1 && seconds > 0.0).then(|| (self.counted - 1) as f64 / seconds),
             stamps: StampsReport {
@@ -314,6 +340,6 @@ impl<'a> Receiver<'a> {
             percentile_error: distribution::ERROR,
             record,
             stopped_by,
-        })
+        }
     }
 }
