@@ -241,7 +241,8 @@ def full(binary: str) -> None:
         assert sent["sent"] == len(read_all(end)), sent
         assert QUEUE - 1 <= sent["sent"] <= QUEUE, sent
         assert set(sent["errors"]) <= {"ENOBUFS", "unnamed"}, sent
-        assert sent["errors"].get("unnamed", 0) <= (batch == "32"), sent
+        # The tap is full in the middle of a batch, of which the kernel does not say why it ended.
+        assert sent["errors"].get("unnamed", 0) == (batch == "32"), sent
         # A driver that stops its queue in time drops nothing; and it counts what was read.
         assert sent["device"]["tx_dropped"] in (0, sent["unsent"]), sent
         assert sent["device"]["tx_packets"] == 0, sent
