@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What our kernel's taps and packet sockets make of frames: on others, ../test_traffic_frames.py."""
+"""What the taps and packet sockets of our kernel make of frames; others: test_traffic_frames.py."""
 
 from __future__ import annotations
 
