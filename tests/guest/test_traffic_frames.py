@@ -15,7 +15,7 @@ from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 
 SCRIPT = TREE / "runners/traffic/tests/frames.py"
-CASES = ("arrive", "ring", "overrun", "tagged", "step", "full", "down", "gone", "wrong")
+CASES = ("arrive", "ring", "overrun", "tagged", "step", "full", "queue", "down", "gone", "wrong")
 
 pytestmark = pytest.mark.labroot
 

@@ -255,6 +255,19 @@ def full(binary: str) -> None:
         assert sent["unsent"] > 0, sent
 
 
+def queue(binary: str) -> None:
+    """Frames pass the queue discipline if they shall, and by it otherwise: it counts them."""
+    end = tap()
+    ip("link", "set", "tap9", "down")
+    subprocess.run(["tc", "qdisc", "replace", "dev", "tap9", "root", "pfifo"], check=True)
+    ip("link", "set", "tap9", "up")
+    for options, passed in (((), 0), (("--queue",), 100)):
+        sent = send(binary, "tap9", *FOUR, "--count", "100", "--batch", "32", *options)
+        call = ["tc", "-s", "-j", "qdisc", "show", "dev", "tap9"]
+        [found] = json.loads(subprocess.run(call, stdout=subprocess.PIPE, check=True).stdout)
+        assert (sent["sent"], len(read_all(end)), found["packets"]) == (100, 100, passed), found
+
+
 def meanwhile(binary: str, *commands: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
     """Send 2 000 packets a second, and do things while that lasts."""
     quiet()
@@ -334,7 +347,7 @@ def wrong(binary: str) -> None:
     assert sent["device"]["tx_packets"] == 5, sent
 
 
-ALL = (arrive, ring, overrun, tagged, step, full, down, gone, wrong)
+ALL = (arrive, ring, overrun, tagged, step, full, queue, down, gone, wrong)
 CASES = {case.__name__: case for case in ALL}
 
 if __name__ == "__main__":
