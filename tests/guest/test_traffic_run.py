@@ -53,7 +53,9 @@ seconds = 1
 
 def processes(text: str) -> list[str]:
     """Return the command lines with a text in them, but for our own."""
-    listed = subprocess.run(["ps", "-wwe", "-o", "args="], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ps", "-wwe", "-o", "args="], capture_output=True, text=True, check=True
+    )
     return [line for line in listed.stdout.splitlines() if text in line and "ps -wwe" not in line]
 
 

@@ -90,7 +90,7 @@ def test_the_sender_says_what_it_sent_and_ports_count_the_rest() -> None:
     asked = options(*tester.sent)
     assert asked["--device"] == "g0"
     assert asked["--mac"] == "02:00:00:00:00:02"
-    assert asked["--interval"] == "1000000.000000ns"
+    assert asked["--rate"] == "1000"
     # Frames are in the router's VLAN.
     assert (asked["--vlan"], asked["--count"], asked["--seconds"]) == ("7", "1000", "2")
     assert "--queue" not in tester.sent
@@ -104,7 +104,7 @@ def test_the_tester_alone_sends_beside_the_router() -> None:
     asked = options(*tester.sent)
     assert (asked["--device"], asked["--mac"]) == ("c0", "02:00:00:00:00:06")
     assert "--queue" in tester.sent
-    assert not {"--vlan", "--interval", "--then"} & set(tester.sent)
+    assert not {"--vlan", "--rate", "--then"} & set(tester.sent)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,12 @@ def test_all_that_pktgen_sends_is_asked_of_ours(
     assert wanted.items() <= options(*argv).items()
 
 
+@pytest.mark.parametrize(("rate", "said"), [(1.5, "1.5"), (1e6 / 3, "333333.333333"), (10, "10")])
+def test_rates_have_fractions(rate: float, said: str) -> None:
+    argv = options(*Native().argv(Sending(STREAM, 10, rate=rate), MACS))
+    assert argv["--rate"] == said
+
+
 def test_what_comes_before_the_senders_name_is_the_way_to_it() -> None:
     inside = ("ip", "netns", "exec", "generator")
     assert tuple(Native("x", inside).argv(Sending(STREAM, 10), MACS)[:6]) == (*inside, "x", "send")
@@ -145,7 +151,7 @@ def test_a_rate_that_changes_is_told_by_the_number_of_its_first_packet() -> None
     made = bed(Router("7 100\n", "1090\n"), Host(stepped, 0, 990))
     assert made.offer(sending).step == Step(500, 500, 500_000)
     argv = options(*Native().argv(sending, MACS))
-    assert (argv["--then"], argv["--after"]) == ("500", "0.5")
+    assert (argv["--rate"], argv["--then"], argv["--after"]) == ("1000", "500", "0.5")
     with pytest.raises(SkblabError, match="did not come to the change of its rate"):
         bed(Router("7 100\n"), Host(SENT, 0, 990)).offer(sending)
 

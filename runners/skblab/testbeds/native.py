@@ -20,7 +20,6 @@ from skblab_analysis.base.whole import Count
 from skblab_analysis.formats.pathlat import SenderDocument, ToolDocument
 
 NAME = "skblab-traffic"
-NANOSECONDS = 1_000_000_000
 # As generator.sh has them for pktgen: where packets are from and to, and the range of random ones.
 FROM = {4: "198.18.0.2", 6: "2001:db8:0:1::2"}
 TO = {4: f"198.19.0.2:{FIRST_PORT}", 6: f"[2001:db8:0:2::2]:{FIRST_PORT}"}
@@ -81,6 +80,11 @@ class Native:
         return Sent(document.sent, document.unsent, round(document.seconds * 1e6), step)
 
 
+def _plain(rate: float) -> str:
+    """Return a rate to a millionth of a packet a second."""
+    return f"{rate:.6f}".rstrip("0").rstrip(".")
+
+
 def _options(sending: Sending) -> Iterator[str]:
     stream = sending.stream
     yield from ("--from", FROM[stream.family], "--to", TO[stream.family])
@@ -96,9 +100,9 @@ def _options(sending: Sending) -> Iterator[str]:
     if sending.packets < MOST_PACKETS:
         yield from ("--count", str(sending.packets))
     if sending.rate:
-        yield from ("--interval", f"{NANOSECONDS / sending.rate:.6f}ns")
+        yield from ("--rate", _plain(sending.rate))
     if sending.then:
-        yield from ("--then", f"{sending.then:.6g}", "--after", f"{sending.after:g}")
+        yield from ("--then", _plain(sending.then), "--after", f"{sending.after:g}")
     yield from ("--seconds", f"{sending.seconds or LONGEST_SECONDS:g}", "--batch", str(BATCH))
     if sending.by_queue:
         yield "--queue"
