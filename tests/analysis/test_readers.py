@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import made_up_arrivals
+import made_up_flows
 import pandas
 import polars
 import pyarrow.parquet as pq
@@ -135,6 +136,7 @@ def fill(folder: RunFolder) -> None:
             stacks=(stack,),
         )
     )
+    folder.record(made_up_flows.exchanged("baseline", 0, 5_000))
     folder.record(searches.search("other", 0, 81_000.0))
 
 

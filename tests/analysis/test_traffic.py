@@ -3,69 +3,28 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import page_checks
 import pytest
+from made_up_flows import PACKETS, exchanged
 from test_report import fake_gnuplot
 from test_tables import text
 
-from skblab_analysis.base.checked import RecordError, RefusedError, parse
-from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.formats.published import Published, of_parameters, parameters
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, summary
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.traffic.published import Published, of_parameters, parameters
 from skblab_analysis.traffic.rows import Exchanged, FlowTimesRow
 from skblab_analysis.traffic.summary import of
 
-PACKETS = 10_000
 BASELINE = "no real-time mode"
 NAMES = (BASELINE, "priority 50", "the same again")
 PUBLISHED = {BASELINE: Published({"least": 845e3, "p50": 1e6, "most": 1158e3, "deviation": 26e3})}
-
-
-def times(middle: int, spread: int, count: int = PACKETS - 1) -> dict[str, Any]:
-    """Times around one, in ns."""
-    return {
-        **{"count": count, "negative": 0, "min_ns": middle - spread, "mean_ns": float(middle)},
-        **{"sd_ns": spread / 3, "max_ns": middle + spread},
-        "percentiles_ns": {"50": middle, "99": middle + spread // 2, "99.9": middle + spread},
-    }
-
-
-def exchanged(
-    setting: str, block: int, error: int, lost: int = 0, rate: int | None = 1000, **more: object
-) -> Exchanged:
-    """A trial of a flow whose inter-arrival times are off by up to `error` ns."""
-    came = PACKETS - lost
-    receiver = {
-        **{"schema": "skblab.traffic/2", "role": "receive", "expected": PACKETS, "received": came},
-        **{"distinct": came, "duplicates": 0, "reordered": 3, "lost": max(lost, 0), "too_old": 0},
-        **{"beyond": 0, "foreign": {"total": 0}, "rate": 1000.0 - error / 1000},
-        "inter_arrival": times(1_000_000, error),
-        "inter_arrival_error": times(error, error) if rate else None,
-        "jitter": times(2000, 1000),
-        "delay": times(9000, 5000),
-    } | more
-    sender = {
-        **{"schema": "skblab.traffic/2", "role": "send", "sent": PACKETS, "unsent": 0},
-        "rate_reached": 999.9,
-        "late": {"threshold_ns": 100_000, "count": 2, "mean_ns": 12.5, "max_ns": 123_456},
-    }
-    return Exchanged(
-        setting=setting,
-        block=block,
-        traffic="one way",
-        rate=rate,
-        sender=parse(SenderDocument, json.dumps(sender), "a sender"),
-        receiver=parse(ReceiverDocument, json.dumps(receiver), "a receiver"),
-    )
 
 
 def recorded(results: Path, *found: Exchanged) -> Run:

@@ -18,7 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("commands",),
     ("compare", "demo", "doctor", "figures", "selftests", "soak"),
-    ("sweep",),
+    ("sweep", "traffic"),
     ("probe",),
     ("bench",),
     ("testbeds",),

@@ -16,7 +16,8 @@ FILE = FOLDER / "murshed-2016.toml"
 
 
 def test_every_study_file_is_good() -> None:
-    files = sorted(FOLDER.glob("*.toml"))
+    # Those of traffic are read by test_traffic_run.py.
+    files = [file for file in FOLDER.glob("*.toml") if "[[flow]]" not in file.read_text()]
     assert FILE in files
     for file in files:
         experiment, published = study.read(file)

@@ -395,5 +395,5 @@ def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:
     for name, found in files.items():
         able = [kind.name for kind in KINDS.values() if kind.unable(found) == []]
         assert able, name
-        shown = re.findall(r"`(netns|virtio|hosts)`", rows[name].rsplit("|", 2)[1])
+        shown = re.findall(r"`([a-z-]+)`", rows[name].rsplit("|", 2)[1])
         assert shown == able

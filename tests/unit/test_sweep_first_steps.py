@@ -59,7 +59,7 @@ def test_the_experiments_are_listed(options: list[str]) -> None:
     assert sorted(names) == sorted(file.stem for file in SHIPPED.glob("*.toml"))
     assert names[0] == FIRST
     [realtime] = [line for line in done.stdout.splitlines() if line.startswith("realtime")]
-    assert re.search(r"under load\? +23 +– +7\.\d h +virtio hosts", realtime)
+    assert re.search(r"under load\? +23 +– +7\.\d h +virtio virtio-pktgen hosts", realtime)
     assert f"./skblab sweep {FIRST} --exact" in done.stdout
 
 

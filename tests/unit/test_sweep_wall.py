@@ -35,7 +35,6 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.reporter import Reporter
 from skblab.machine import counters
 from skblab.machine.transport import TransportError
-from skblab.machine.transport.base import Done
 from skblab.machine.watch import Watch
 from skblab.sweep import inputs, machines, plan
 from skblab.sweep.experiment import BASELINE, Experiment, Setting
@@ -55,7 +54,7 @@ from skblab.sweep.spent import spent
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.netns import Netns
-from skblab.testbeds.sending import LEAST_PACKETS
+from skblab.testbeds.sending import LEAST_PACKETS, Step
 from skblab.testbeds.sink import Sink
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
@@ -558,22 +557,14 @@ class Buffered(Guest):
 
     sendings: list[Sending] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.tester = self
-
     def offer(self, sending: Sending) -> Offered:
         self.sendings.append(sending)
         offered = super().offer(sending)
         missing = min(offered.sent - offered.received, 500)
         came = offered.received + (missing if offered.sent < 5_000 else 0)
-        return replace(offered, received=came, forwarded=came)
-
-    def run(self, argv: Sequence[str]) -> Done:
-        """Print the number of the packet at which the rate changed: after so many seconds."""
-        assert argv == ["cat", "/run/skblab-step"]
-        last = self.sendings[-1]
-        number, took = round(last.rate * last.after), round(last.after * 1e6)
-        return Done(0, f"{number} {number} {took + 7_000_000} 7000000\n", "")
+        number = round(sending.rate * sending.after)
+        step = Step(number, number, round(sending.after * 1e6)) if sending.then else None
+        return replace(offered, received=came, forwarded=came, step=step)
 
 
 def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(

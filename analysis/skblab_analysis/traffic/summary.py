@@ -15,8 +15,8 @@ from statistics import median
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Change
 from skblab_analysis.base.rows import by_trial
+from skblab_analysis.formats.published import Published, of_parameters
 from skblab_analysis.load import Run
-from skblab_analysis.traffic.published import Published, of_parameters
 from skblab_analysis.traffic.rows import MEASURE, FlowTimesRow, Kind
 from skblab_analysis.trials.rows import TrialRow
 
@@ -142,9 +142,11 @@ def _flow(
     good: Sequence[TrialRow],
     times: dict[int, list[FlowTimesRow]],
     published: dict[str, Published],
-    order: Sequence[str],
+    order: tuple[str, ...],
 ) -> FlowSummary:
-    names = sorted({row.setting for row in good}, key=list(order).index)
+    # Those of the plan in its order, and first what others are compared with.
+    found = dict.fromkeys(row.setting for row in good)
+    names = sorted(found, key=lambda name: order.index(name) if name in order else len(order))
     exchanges = tuple(
         _exchange(
             name,
@@ -158,9 +160,9 @@ def _flow(
     return FlowSummary(
         flow=flow,
         rate=rates.pop() if len(rates) == 1 else None,
-        baseline=order[0],
+        baseline=(baseline := order[0] if order else names[0]),
         exchanges=exchanges,
-        changes=tuple(_changes(exchanges, order[0])),
+        changes=tuple(_changes(exchanges, baseline)),
     )
 
 

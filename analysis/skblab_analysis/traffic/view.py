@@ -33,9 +33,9 @@ from skblab_analysis.base.words import (
     share,
     small_share,
 )
+from skblab_analysis.formats.published import Published
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
-from skblab_analysis.traffic.published import Published
 from skblab_analysis.traffic.rows import KINDS, MEASURE, Kind
 from skblab_analysis.traffic.summary import COMPARED, Exchange, FlowSummary, Times, of
 from skblab_analysis.view import Cells, Section, View, suffix

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pydantic import Field
+from pydantic import NonNegativeFloat
 
 from skblab.machine.transport import Transport
 from skblab.testbeds.asked import FIRST_PORT, MIXES, MOST_PACKETS
 from skblab.testbeds.sending import Sending, Sent, Step
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.base.whole import Count
-from skblab_analysis.formats.pathlat import SenderDocument, ToolDocument
+from skblab_analysis.formats.pathlat import SenderDocument
 
 NAME = "skblab-traffic"
 # As generator.sh has them for pktgen: where packets are from and to, and the range of random ones.
@@ -35,14 +34,8 @@ LONGEST_SECONDS = 600.0
 WHOLE, ALONE = ("g0", "R0_MAC"), ("c0", "S1_MAC")
 
 
-class _Stepped(ToolDocument):
-    sequence: Count
-    at_ns: Count
-
-
 class _Document(SenderDocument):
-    seconds: float = Field(ge=0)
-    step: _Stepped | None = None
+    seconds: NonNegativeFloat
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,13 @@ pair() { # name namespace mac  peer namespace mac
 	ip -n "$5" link set "$4" up
 }
 
+# The same where this runs, without a namespace's name.
+pair_here() { # name mac  peer mac
+	ip link add "$1" address "$2" type veth peer name "$3" address "$4"
+	ip link set "$1" up
+	ip link set "$3" up
+}
+
 # IPv6 where it is silent otherwise, also of devices that were there before. What they repeat of the
 # groups that their addresses are in comes at once, not up to a second later, when packets are counted.
 speak() { # WHERE device...
@@ -51,7 +58,7 @@ speak() { # WHERE device...
 # A device's address, and who is at its other end: nobody has to ask or to answer.
 give_address() { # WHERE device address/length neighbour mac
 	case $3 in *:*) nodad=nodad ;; *) nodad= ;; esac
-	$1 ip address add "$3" dev "$2" $nodad
+	$1 ip address replace "$3" dev "$2" $nodad
 	$1 ip neighbour replace "$4" lladdr "$5" nud permanent dev "$2"
 }
 

@@ -150,9 +150,8 @@ def _links(taps: Sequence[Nic]) -> Iterator[str]:
     for one in taps:
         yield links.tap(one)
         yield f"ip link set {one.tap} up"
-    yield f"ip link add c0 address {MAC.format(C0)} type veth peer name s1 address {MACS['S1_MAC']}"
-    yield "ip link set c0 up"
-    yield "ip link set s1 up"
+    yield base.functions("net")
+    yield f"pair_here c0 {MAC.format(C0)} s1 {MACS['S1_MAC']}"
 
 
 def _programs(labroot: LabRoot, shares: Sequence[Bind]) -> dict[str, str]:

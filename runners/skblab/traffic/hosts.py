@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -20,31 +22,15 @@ from skblab.machine.transport.host import brought, connected
 from skblab.machine.watch import Source
 from skblab.probe import environment, targets
 from skblab.probe.guests import guest_of_ours
+from skblab.testbeds import base
 from skblab.testbeds.native import NAME
 from skblab.testbeds.traffic import PROGRAMS
 from skblab.traffic.plan import TrafficFile
 from skblab_analysis.formats.run import Environment, Kernel
 
-# Of the n-th host, from 1: both families in one network, without anybody beside.
+# Of the n-th host, from 1, see hosts.sh.
 IPV4 = "198.18.0.{}"
 IPV6 = "2001:db8::{:x}"
-# Bridges and hosts are joined so. A neighbour that had to be asked for would be the first packet's
-# time; and nothing but packets of ours is on the links.
-JOINED = """
-ip link add hub type bridge mcast_snooping 0
-ip link set hub up
-"""
-HOST = """
-ip netns add {name}
-ip netns exec {name} sh -c 'cd /proc/sys/net/ipv6/conf && echo 0 >all/disable_ipv6 &&
-	echo 0 >default/accept_dad && echo 1 >default/addr_gen_mode'
-ip link add {port} type veth peer name eth0 netns {name}
-ip link set {port} master hub up
-ip -n {name} link set lo up
-ip -n {name} link set eth0 up
-ip -n {name} address add {ipv4}/24 dev eth0
-ip -n {name} address add {ipv6}/64 dev eth0 nodad
-"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ class _Inside:
 def here(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[Hosts]:
     """Have hosts as namespaces of this machine, which go with this block, however it ends."""
     program = str(tools.ensure_traffic(root, reporter) / NAME)
-    with links.up(_script(file.names), root) as place:
+    with links.up([script(file.names)], root) as place:
         found = {
             name: Host(
                 name,
@@ -116,8 +102,7 @@ def guest(
     """Have hosts as namespaces of a guest of ours."""
 
     def lay_out(target: targets.Target) -> None:
-        text = "\n".join([links.SILENT, *_script(file.names)])
-        target.transport.script(text).check("making the hosts")
+        target.transport.script(script(file.names)).check("making the hosts")
 
     with guest_of_ours(chosen, root, reporter, lay_out, program=NAME) as target:
         found = {
@@ -174,14 +159,10 @@ def _addresses(number: int) -> dict[int, str]:
     return {4: IPV4.format(number), 6: IPV6.format(number)}
 
 
-def _script(names: Sequence[str]) -> list[str]:
-    lines = [JOINED]
-    for number, name in enumerate(names, 1):
-        addresses = _addresses(number)
-        lines.append(
-            HOST.format(name=name, port=f"port{number}", ipv4=addresses[4], ipv6=addresses[6])
-        )
-    return lines
+def script(names: Sequence[str]) -> str:
+    """Return the script that makes hosts as namespaces where it runs."""
+    own = (resources.files(__package__) / "hosts.sh").read_text()
+    return "\n".join([base.functions("net"), own, shlex.join(["be_hosts", *names])])
 
 
 def _ours() -> Environment:

@@ -26,9 +26,9 @@ from skblab.machine.transport.host import is_host
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.whole import Whole
+from skblab_analysis.formats.published import Published
+from skblab_analysis.formats.published import read as read_published
 from skblab_analysis.formats.run import RunName
-from skblab_analysis.traffic.published import Published
-from skblab_analysis.traffic.published import read as read_published
 from skblab_analysis.trials.rows import Setting as SettingName
 
 # What a kernel takes as the name of a namespace here, and a file as that of a host.

@@ -24,9 +24,9 @@ from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.base.words import joined, rough_time
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.formats.published import Published, parameters
 from skblab_analysis.formats.run import Environment, Plan
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.traffic.published import Published, parameters
 from skblab_analysis.traffic.rows import Exchanged
 
 READY_SECONDS = 60

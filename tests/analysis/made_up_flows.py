@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flows that nobody measured: what a sender and a receiver would have said of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from skblab_analysis.base.checked import parse
+from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.traffic.rows import Exchanged
+
+PACKETS = 10_000
+# The name of the flow.
+FLOW = "one way"
+
+
+def times(middle: int, spread: int, count: int = PACKETS - 1) -> dict[str, Any]:
+    """Times around one, in ns."""
+    return {
+        **{"count": count, "negative": 0, "min_ns": middle - spread, "mean_ns": float(middle)},
+        **{"sd_ns": spread / 3, "max_ns": middle + spread},
+        "percentiles_ns": {"50": middle, "99": middle + spread // 2, "99.9": middle + spread},
+    }
+
+
+def exchanged(
+    setting: str, block: int, error: int, lost: int = 0, rate: int | None = 1000, **more: object
+) -> Exchanged:
+    """A trial of a flow whose inter-arrival times are off by up to `error` ns."""
+    came = PACKETS - lost
+    receiver = {
+        **{"schema": "skblab.traffic/2", "role": "receive", "expected": PACKETS, "received": came},
+        **{"distinct": came, "duplicates": 0, "reordered": 3, "lost": max(lost, 0), "too_old": 0},
+        **{"beyond": 0, "foreign": {"total": 0}, "rate": 1000.0 - error / 1000},
+        "inter_arrival": times(1_000_000, error),
+        "inter_arrival_error": times(error, error) if rate else None,
+        "jitter": times(2000, 1000),
+        "delay": times(9000, 5000),
+    } | more
+    sender = {
+        **{"schema": "skblab.traffic/2", "role": "send", "sent": PACKETS, "unsent": 0},
+        "rate_reached": 999.9,
+        "late": {"threshold_ns": 100_000, "count": 2, "mean_ns": 12.5, "max_ns": 123_456},
+    }
+    return Exchanged(
+        setting=setting,
+        block=block,
+        traffic=FLOW,
+        rate=rate,
+        sender=parse(SenderDocument, json.dumps(sender), "a sender"),
+        receiver=parse(ReceiverDocument, json.dumps(receiver), "a receiver"),
+    )
