@@ -20,7 +20,9 @@ const HEADER: FileHeader = FileHeader {
     begun_ns: 0,
     transmission: Some(1),
     sender_clock: Some(Clock::Realtime),
-    receiver_clock: Clock::Realtime,
+    receiver_clock: Some(Clock::Realtime),
+    one_clock: false,
+    round_trip: false,
 };
 /// Records between two looks at the clock, as many as come by one call.
 const BATCH: u64 = 64;

@@ -12,7 +12,7 @@
 //! | 12     | 2     | bytes of a block's header, 32                                             |
 //! | 14     | 2     | bytes of a record, 32                                                     |
 //! | 16     | 4     | most records in a block, 4096                                             |
-//! | 20     | 4     | bit 0: the transmission is known                                          |
+//! | 20     | 4     | bits 0: the transmission is known; 1: one clock; 2: a round trip          |
 //! | 24     | 8     | when receiving began, nanoseconds of the receiver's clock                 |
 //! | 32     | 2     | the transmission                                                          |
 //! | 34     | 30    | zero                                                                      |
@@ -63,6 +63,8 @@ const FILE_MAGIC: [u8; 8] = *b"skbpkts\n";
 const BLOCK_MAGIC: [u8; 8] = *b"pktblock";
 const NAME: usize = 16;
 const TRANSMISSION_KNOWN: u32 = 1;
+const ONE_CLOCK: u32 = 1 << 1;
+const ROUND_TRIP: u32 = 1 << 2;
 /// All parts begin at a multiple of it.
 const STEP: usize = 32;
 const MOST_BLOCK: usize = BLOCK_HEADER + (MOST_RECORDS * RECORD);
@@ -148,12 +150,32 @@ pub struct FileHeader {
     pub transmission: Option<u16>,
     /// The sender's clock, of the first packet; each record has its own.
     pub sender_clock: Option<Clock>,
-    /// The receiver's clock.
-    pub receiver_clock: Clock,
+    /// The receiver's clock; `None` in imported files whose source does not name it.
+    pub receiver_clock: Option<Clock>,
+    /// Sender and receiver have one clock, for sure.
+    pub one_clock: bool,
+    /// What lies between both times is a round trip.
+    pub round_trip: bool,
+}
+
+impl Default for FileHeader {
+    /// Of a receiver that has seen nothing yet.
+    fn default() -> Self {
+        Self {
+            begun_ns: 0,
+            transmission: None,
+            sender_clock: None,
+            receiver_clock: Some(Clock::Realtime),
+            one_clock: false,
+            round_trip: false,
+        }
+    }
 }
 
 /// Who stamps the packets that come.
 pub const STAMPS: &str = "kernel";
+/// Of an imported file: who captured, or a generator that stamps what it gets back.
+const OTHER_STAMPS: [&str; 2] = ["capture", "tester"];
 const UNKNOWN: &str = "unknown";
 
 /// The name that the kernel's interface has for a clock.
@@ -177,12 +199,15 @@ impl FileHeader {
         }
         bytes[14..16].copy_from_slice(&small(RECORD).to_le_bytes());
         bytes[16..20].copy_from_slice(&u32::from(small(MOST_RECORDS)).to_le_bytes());
-        let known = self.transmission.map_or(0, |_| TRANSMISSION_KNOWN);
+        let known = self.transmission.map_or(0, |_| TRANSMISSION_KNOWN)
+            | if self.one_clock { ONE_CLOCK } else { 0 }
+            | if self.round_trip { ROUND_TRIP } else { 0 };
         bytes[20..24].copy_from_slice(&known.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.begun_ns.to_le_bytes());
         bytes[32..34].copy_from_slice(&self.transmission.unwrap_or(0).to_le_bytes());
         let sender = self.sender_clock.map_or(UNKNOWN, clock_name);
-        for (at, name) in [(64, sender), (80, clock_name(self.receiver_clock)), (96, STAMPS)] {
+        let receiver = self.receiver_clock.map_or(UNKNOWN, clock_name);
+        for (at, name) in [(64, sender), (80, receiver), (96, STAMPS)] {
             bytes[at..at + name.len()].copy_from_slice(name.as_bytes());
         }
         seal(&mut bytes);
@@ -208,7 +233,7 @@ impl FileHeader {
         if sizes != [FILE_HEADER, BLOCK_HEADER, RECORD] || most as usize != MOST_RECORDS {
             return Err("its parts have other sizes than those of version 1");
         }
-        let known = (u32::from_le_bytes(part(bytes, 20)) & TRANSMISSION_KNOWN) != 0;
+        let known = u32::from_le_bytes(part(bytes, 20));
         let clock = |at| match name(part(bytes, at)) {
             Some(UNKNOWN) => Ok(None),
             Some("CLOCK_REALTIME") => Ok(Some(Clock::Realtime)),
@@ -216,14 +241,17 @@ impl FileHeader {
             Some("CLOCK_MONOTONIC") => Ok(Some(Clock::Monotonic)),
             _ => Err("it names a clock that is not known"),
         };
-        if name(part(bytes, 96)) != Some(STAMPS) {
+        if !name(part(bytes, 96)).is_some_and(|it| it == STAMPS || OTHER_STAMPS.contains(&it)) {
             return Err("it names stamps that are not known");
         }
         Ok(Self {
             begun_ns: u64::from_le_bytes(part(bytes, 24)),
-            transmission: known.then(|| u16::from_le_bytes(part(bytes, 32))),
+            transmission: (known & TRANSMISSION_KNOWN != 0)
+                .then(|| u16::from_le_bytes(part(bytes, 32))),
             sender_clock: clock(64)?,
-            receiver_clock: clock(80)?.ok_or("it does not name the receiver's clock")?,
+            receiver_clock: clock(80)?,
+            one_clock: known & ONE_CLOCK != 0,
+            round_trip: known & ROUND_TRIP != 0,
         })
     }
 }
@@ -501,7 +529,9 @@ mod tests {
         begun_ns: 1_800_000_000_000_000_000,
         transmission: Some(77),
         sender_clock: Some(Clock::Tai),
-        receiver_clock: Clock::Realtime,
+        receiver_clock: Some(Clock::Realtime),
+        one_clock: false,
+        round_trip: true,
     };
 
     fn any_record() -> impl Strategy<Value = Record> {

@@ -219,7 +219,9 @@ mod tests {
         begun_ns: 5,
         transmission: None,
         sender_clock: None,
-        receiver_clock: Clock::Realtime,
+        receiver_clock: Some(Clock::Realtime),
+        one_clock: false,
+        round_trip: false,
     };
 
     /// A disk in memory: so large, and it may be made to stand still.

@@ -270,7 +270,7 @@ fn the_golden_file_is_what_is_written() {
         begun_ns: 1_800_000_000_000_000_000,
         transmission: Some(77),
         sender_clock: Some(Clock::Tai),
-        receiver_clock: Clock::Realtime,
+        ..FileHeader::default()
     };
     let mut recorder = Recorder::create(&folder.file()).unwrap();
     for number in 0..100_u64 {

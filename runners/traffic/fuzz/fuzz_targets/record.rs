@@ -42,7 +42,9 @@ const HEADER: FileHeader = FileHeader {
     begun_ns: 1,
     transmission: Some(2),
     sender_clock: Some(Clock::Monotonic),
-    receiver_clock: Clock::Realtime,
+    receiver_clock: Some(Clock::Realtime),
+    one_clock: false,
+    round_trip: false,
 };
 
 type Found = (Vec<Block>, Vec<Trouble>, Option<u64>);

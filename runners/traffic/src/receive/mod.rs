@@ -253,7 +253,7 @@ impl<'a> Ledger<'a> {
             begun_ns: self.begun_ns,
             transmission: self.transmission,
             sender_clock: self.sender_clock,
-            receiver_clock: Clock::Realtime,
+            ..FileHeader::default()
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Ledger<'a> {
             seconds,
             rate: (self.counted > 1 && seconds > 0.0).then(|| (self.counted - 1) as f64 / seconds),
             stamps: StampsReport {
-                clock: record::clock_name(self.file_header().receiver_clock),
+                clock: record::clock_name(Clock::Realtime),
                 kind: record::STAMPS,
                 not_by_kernel: self.not_by_kernel,
                 stepped_ns: self.timing.stepped_ns(),
