@@ -31,6 +31,7 @@ from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.summary import SummaryDocument
+from skblab_analysis.formats.traces.document import ImportDocument
 from skblab_analysis.functions.rows import FUNCTIONS
 from skblab_analysis.tables import TABLES, Part
 
@@ -53,6 +54,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "pktsink": ArrivalsDocument,
     "scripts": ScriptsDocument,
     "summary": SummaryDocument,
+    "traffic-import": ImportDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
 }

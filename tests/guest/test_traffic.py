@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,34 @@ SCRIPT = "/skblab/tree/runners/traffic/tests/netns.sh"
 LYING = """#!/bin/sh
 [ "$1" = send ] || exec /skblab/tools/skblab-traffic "$@"
 /skblab/tools/skblab-traffic "$@" | sed -E '{change}'
+"""
+
+# A receiver and a sender that loses, repeats and mixes packets, in a network of their own.
+RECORDED = """
+set -eu
+ip link set lo up
+"$1" receive --bind 127.0.0.1:5000 --record "$2/packets.rec" --same-clock --idle 1 \\
+    >"$2/report.json" 2>"$2/said" &
+until grep -q ready "$2/said"; do sleep 0.05; done
+"$3" "$4"
+wait $!
+"""
+MIXED = """
+import random, socket, time
+from made_up_traces import pktgen, stamped
+
+drawn = random.Random(1)
+numbers = [at + drawn.choice([0] * 20 + [-3, 5]) for at in range(20, 4020) if drawn.random() < 0.98]
+ends = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
+for number in numbers:
+    payload = stamped(number, time.time_ns(), 9) + bytes(drawn.randrange(100))
+    odd = drawn.random()
+    if odd < 0.02:
+        payload = stamped(number, time.time_ns(), 8)
+    elif odd < 0.04:
+        payload = drawn.choice([b"", b"[", b"other", b"what is not one of ours"])
+    drawn.choice(ends).sendto(payload, ("127.0.0.1", 5000))
+    time.sleep(0.0001)
 """
 
 pytestmark = pytest.mark.labroot
@@ -161,3 +190,37 @@ def test_a_rate_that_is_not_kept_is_told(run_skblab: Skblab) -> None:
         told = "packets a second were sent of 40" in done.stderr
         assert told, done.stderr
         assert json.loads(done.stdout)["rate_reached"] < 1e9
+
+
+def test_an_import_says_what_the_receiver_says(
+    traffic: Path, tmp_path: Path, skblab_here: Skblab
+) -> None:
+    """Of a file that the receiver recorded: every figure that both have."""
+    sender = tmp_path / "sender.py"
+    folder = str(TREE / "tests/analysis")
+    sender.write_text(f"import sys\nsys.path.insert(0, {folder!r})\n{MIXED}")
+    call = ["unshare", "--net", "sh", "-c", RECORDED, "sh", str(traffic / "skblab-traffic")]
+    subprocess.run([*call, str(tmp_path), sys.executable, str(sender)], check=True, timeout=120)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert min(report["duplicates"], report["reordered"], report["lost"], report["flows"]) > 2
+    done = skblab_here("traffic", "import", str(tmp_path / "packets.rec"), "--same-clock")
+    assert (done.returncode, done.stderr) == (0, "")
+    [found] = json.loads(done.stdout)["streams"]
+    for name in ("total", "other_transmission"):
+        assert found["foreign"].pop(name) == report["foreign"].pop(name) > 0
+    # What these are, records do not tell.
+    assert set(found.pop("foreign").values()) == {None}
+    found["stamps"]["stepped_ns"] = report["stamps"]["stepped_ns"]
+    both = found.keys() & report.keys()
+    assert found.keys() - both == {"name", "delay_of", "trex"}
+    for key in sorted(both):
+        assert close(found[key], report[key]), key
+
+
+def close(one: object, other: object) -> bool:
+    """Return whether figures are the same but for how sums are rounded."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-9)
+    return one == other

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of single packets, as `skblab-traffic receive --record FILE` writes them.
+"""Records of single packets, as `skblab-traffic receive --record FILE` and imports write them.
 
 results-schema/packets.md has the format. `PacketFile` reads a file block by block, in the memory of
 two blocks, `load` all of it. What is damaged or cut off is a `Trouble` between the blocks that are
@@ -39,6 +39,18 @@ RECORD = np.dtype(
 Records: TypeAlias = npt.NDArray[np.void]
 ClockName = Literal["CLOCK_REALTIME", "CLOCK_TAI", "CLOCK_MONOTONIC"]
 CLOCKS: tuple[ClockName, ...] = ("CLOCK_REALTIME", "CLOCK_TAI", "CLOCK_MONOTONIC")
+# Who stamped: the kernel, who captured, or a generator that stamps what it gets back.
+Stamps = Literal["kernel", "capture", "tester"]
+STAMPS: tuple[Stamps, ...] = ("kernel", "capture", "tester")
+Delay = Literal["one way", "round trip"]
+# What the source of an imported file may not say of its packets, by the bit in the header.
+Lacking = Literal["sequence", "sent", "flow", "payload"]
+LACKING: dict[Lacking, int] = {
+    "sequence": 1 << 8,
+    "sent": 1 << 9,
+    "flow": 1 << 10,
+    "payload": 1 << 11,
+}
 
 MOST_RECORDS = 4096
 _VERSION = 1
@@ -52,8 +64,11 @@ _BLOCK = struct.Struct("<8sQII4xI")
 _CRC_BYTES = 4
 _SIZES = (_FILE.size, _BLOCK.size, RECORD.itemsize, MOST_RECORDS)
 _TRANSMISSION_KNOWN = 1
+_ONE_CLOCK = 1 << 1
+_ROUND_TRIP = 1 << 2
 # All parts begin at a multiple of it.
 _STEP = 32
+_UNKNOWN = "unknown"
 _MOST_BLOCK = _BLOCK.size + MOST_RECORDS * RECORD.itemsize
 
 
@@ -81,14 +96,32 @@ class Header:
     """What a file says of all its records.
 
     `sender_clock` is that of the first packet; None if none had come before the first block was
-    written, and so is `transmission`.
+    written, and so is `transmission`. Of an imported file both clocks may be unknown, and `lacking`
+    says what its source does not tell. `one_clock`: sent and received are by one clock.
     """
 
     begun_ns: int
     transmission: int | None
     sender_clock: ClockName | None
-    receiver_clock: ClockName
-    stamps: Literal["kernel"]
+    receiver_clock: ClockName | None
+    stamps: Stamps
+    one_clock: bool = False
+    delay: Delay = "one way"
+    lacking: frozenset[Lacking] = frozenset()
+
+    def to_bytes(self) -> bytes:
+        """Return it as it is in a file."""
+        known = 0 if self.transmission is None else _TRANSMISSION_KNOWN
+        known |= _ONE_CLOCK if self.one_clock else 0
+        known |= _ROUND_TRIP if self.delay == "round trip" else 0
+        known |= sum(LACKING[name] for name in self.lacking)
+        clocks = (name or _UNKNOWN for name in (self.sender_clock, self.receiver_clock))
+        head = _FILE.pack(
+            *(_FILE_MAGIC, _VERSION, *_SIZES, known, self.begun_ns, self.transmission or 0),
+            *(name.encode() for name in (*clocks, self.stamps)),
+            0,
+        )
+        return _sealed(head[:-_CRC_BYTES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,15 +302,32 @@ def _header(data: bytes) -> Header:
         raise ValueError(f"the sizes of its parts are {sizes}, and expected {[*_SIZES]}")
     clocks: dict[bytes, ClockName] = {name.encode(): name for name in CLOCKS}
     sender, receiver, stamps = (name.rstrip(b"\0") for name in (sender, receiver, stamps))
-    if sender not in {*clocks, b"unknown"} or receiver not in clocks or stamps != b"kernel":
+    known_stamps: dict[bytes, Stamps] = {name.encode(): name for name in STAMPS}
+    names = {*clocks, _UNKNOWN.encode()}
+    if sender not in names or receiver not in names or stamps not in known_stamps:
         raise ValueError(f"clocks {sender!r} and {receiver!r}, stamps {stamps!r} are not known")
     return Header(
         begun_ns=begun_ns,
         transmission=transmission if known & _TRANSMISSION_KNOWN else None,
         sender_clock=clocks.get(sender),
-        receiver_clock=clocks[receiver],
-        stamps="kernel",
+        receiver_clock=clocks.get(receiver),
+        stamps=known_stamps[stamps],
+        one_clock=bool(known & _ONE_CLOCK),
+        delay="round trip" if known & _ROUND_TRIP else "one way",
+        lacking=frozenset(name for name, bit in LACKING.items() if known & bit),
     )
+
+
+def block_bytes(first: int, records: Records) -> Iterator[bytes]:
+    """Yield the parts of a block, whose first record has this number; without any, of the last."""
+    data = records.tobytes()
+    head = _BLOCK.pack(_BLOCK_MAGIC, first, len(records), zlib.crc32(data), 0)
+    yield _sealed(head[:-_CRC_BYTES])
+    yield data
+
+
+def _sealed(data: bytes) -> bytes:
+    return data + zlib.crc32(data).to_bytes(_CRC_BYTES, "little")
 
 
 def _is_sealed(data: bytes, crc: int) -> bool:

@@ -299,6 +299,8 @@ WITHOUT = {
     "boot": "what its command prints",
     "ssh": "what its command prints",
     "cleanup": "how many testbeds it put back",
+    "traffic export": "how many packets it has written",
+    "traffic import": "its document, always: traffic-import.schema.json",
     "traffic program": "a path",
     "traffic receive": "the document of its program, always",
     "traffic send": "the document of its program, always",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,8 @@ from skblab.traffic import hosts, plan, running
 from skblab.traffic.hosts import Hosts
 from skblab_analysis.report import summary, terminal
 from skblab_analysis.report.page import build_report
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import EXIT_NO
 
 traffic = typer.Typer(
     no_args_is_help=True,
@@ -123,6 +126,112 @@ def run_(
         console.print(table)
         console.print()
     console.print(f"Report: {page}", soft_wrap=True)
+class Format(StrEnum):
+    """What `import` reads; as `FormatName` of the analysis, which is loaded when it is needed."""
+
+    RECORDS = "records"
+    TIMESTAMPS = "timestamps"
+    LUNA = "luna"
+    PCAP = "pcap"
+    TREX = "trex"
+
+
+class Target(StrEnum):
+    """What `export` writes; as `ExportName` of the analysis."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    PCAP = "pcap"
+
+
+Input = Annotated[Path, typer.Argument(metavar="FILE", help="The file that is read.")]
+
+
+@traffic.command("import")
+def import_(
+    file: Input,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help=f"What the file is: {', '.join(Format)} [default: told from its content or name].",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the packets to it, as records."),
+    ] = None,
+    same_clock: Annotated[
+        bool,
+        typer.Option(
+            "--same-clock", help="The sender's stamps and those of arrival are of one clock."
+        ),
+    ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Packets that were sent, to know all lost ones."),
+    ] = None,
+    transmission: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="NUMBER",
+            help="Of a capture, the transmission to count [default: that of the first packet].",
+        ),
+    ] = None,
+) -> None:
+    """Read what another program has recorded of packets, and count it as `receive` does.
+
+    It reads captures (pcap, pcapng) of packets of `skblab traffic send` or pktgen, `timestamps-*`
+    files of the real-time study, logs of LUNA, TRex's latency statistics (JSON), and records of
+    `receive --record`. It prints a JSON document: loss, reordering, inter-arrival times, jitter and
+    delay, null where the file does not tell, with the reason. Exit status 1 says that a part of the
+    file could not be read.
+
+    Example: `skblab traffic import capture.pcap -o packets.rec`
+    """
+    from skblab_analysis.formats.traces import opening
+
+    document = opening.run(
+        file,
+        output,
+        form.value if form else None,
+        same_clock=same_clock,
+        expect=expect,
+        transmission=transmission,
+    )
+    typer.echo(document.model_dump_json())
+    _tell(file, document.troubles)
+
+
+@traffic.command()
+def export(
+    file: Input,
+    to: Annotated[Target, typer.Option(help=f"What to write: {', '.join(Target)}.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to.")],
+) -> None:
+    """Write records of packets as CSV, as Parquet, or as a capture (pcap, in nanoseconds).
+
+    Columns have their units in their names. A capture has made-up frames: true are when a packet
+    came, and number, send time and length in its payload; addresses are made up, and each flow is a
+    source port. `skblab traffic import` reads it back.
+
+    Example: `skblab traffic export packets.rec --to parquet -o packets.parquet`
+    """
+    from skblab_analysis.formats.traces import export as exporting
+
+    count, troubles = exporting.run(file, output, to.value)
+    typer.echo(f"{count} packets: {output}")
+    _tell(file, troubles)
+
+
+def _tell(file: Path, troubles: Sequence[str]) -> None:
+    """Say what of a file could not be read, and exit with 1 then."""
+    for trouble in troubles:
+        typer.echo(f"skblab: {file}: {trouble}", err=True)
+    if troubles:
+        raise typer.Exit(EXIT_NO)
 
 
 @traffic.command()
