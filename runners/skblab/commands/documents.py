@@ -299,9 +299,12 @@ WITHOUT = {
     "boot": "what its command prints",
     "ssh": "what its command prints",
     "cleanup": "how many testbeds it put back",
+    "traffic echo": "the document of its program, always",
     "traffic export": "how many packets it has written",
     "traffic import": "its document, always: traffic-import.schema.json",
     "traffic program": "a path",
     "traffic receive": "the document of its program, always",
+    "traffic rtt": "the document of its program, always",
     "traffic send": "the document of its program, always",
+    "traffic wakeup": "the document of its program, always",
 }

@@ -126,6 +126,43 @@ def run_(
         console.print(table)
         console.print()
     console.print(f"Report: {page}", soft_wrap=True)
+@traffic.command(context_settings=PASSED_ON, add_help_option=False)
+def echo(options: Options = None) -> None:
+    """Send each packet back to where it came from.
+
+    It prints `ready` once packets are taken in, and at its end (Ctrl-C, or --seconds) a JSON
+    document: packets sent back, and those refused. Only packets of `skblab traffic` and of pktgen
+    are sent back.
+
+    Example: `skblab traffic echo --bind 0.0.0.0:5000`
+    """
+    _run("echo", options or ())
+
+
+@traffic.command(context_settings=PASSED_ON, add_help_option=False)
+def rtt(options: Options = None) -> None:
+    """Send packets at a rate to an echo, and say how long each took there and back.
+
+    It prints a JSON document: the distribution of round trips, loss, reordering, and how far
+    packets were behind their times. Both times of a packet are of this machine's clock.
+
+    Example: `skblab traffic rtt --to 198.18.0.2:5000 --rate 1000 --count 10000`
+    """
+    _run("rtt", options or ())
+
+
+@traffic.command(context_settings=PASSED_ON, add_help_option=False)
+def wakeup(options: Options = None) -> None:
+    """Say how late this machine wakes a task that sleeps, as cyclictest does.
+
+    No packet is sent: what it prints, as a JSON document, is what this machine itself adds to the
+    times that it sends and receives at.
+
+    Example: `skblab traffic wakeup --rate 1000 --seconds 10 --realtime fifo:50`
+    """
+    _run("wakeup", options or ())
+
+
 class Format(StrEnum):
     """What `import` reads; as `FormatName` of the analysis, which is loaded when it is needed."""
 

@@ -8,7 +8,8 @@
 //! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of it.
 //! [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
-//! reader. Every result is a [`report`] structure, printed as one JSON document.
+//! reader. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
+//! tells what the machine itself adds. Every result is a [`report`] structure, printed as one JSON document.
 
 pub mod batch;
 pub mod clock;
@@ -16,6 +17,7 @@ pub mod destinations;
 pub mod device;
 pub mod distribution;
 pub mod frame;
+pub mod echo;
 pub mod generator;
 pub mod header;
 pub mod many;
@@ -27,7 +29,9 @@ pub mod receive;
 pub mod record;
 pub mod recorder;
 pub mod report;
+pub mod round_trip;
 pub mod send;
 pub mod sequence;
 pub mod socket;
 pub mod timing;
+pub mod wakeup;

@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
 
 mod cli;
+mod more;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -61,6 +62,14 @@ enum Command {
     ///
     /// Prints "ready" on stderr once bound.
     Receive(ReceiveArgs),
+    /// Send each packet back to where it came from
+    ///
+    /// Prints "ready" on stderr once bound.
+    Echo(more::EchoArgs),
+    /// Send packets to an echo, and say how long each took there and back
+    Rtt(more::RttArgs),
+    /// Say how late this machine wakes a task that sleeps, as cyclictest does; no packet is sent
+    Wakeup(more::WakeupArgs),
 }
 
 #[derive(Args)]
@@ -154,6 +163,9 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
             Ok(kept(&report, args.strict_rate))
         }
         Command::Receive(args) => receive(args, &stop, &process),
+        Command::Echo(args) => more::echo(args, &stop, &process),
+        Command::Rtt(args) => more::rtt(args, &stop, &process),
+        Command::Wakeup(args) => more::wakeup(args, &stop, &process),
     }
 }
 

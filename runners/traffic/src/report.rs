@@ -283,3 +283,133 @@ pub struct SocketReport {
     /// device it is 0.
     pub drops_seen: u32,
 }
+
+/// The echo's account: `received = echoed + refused`.
+#[derive(Debug, Serialize)]
+pub struct EchoReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `echo`.
+    pub role: &'static str,
+    /// Address and port bound.
+    pub bind: String,
+    /// Datagrams of any kind that came.
+    pub received: u64,
+    /// Those that were sent back.
+    pub echoed: u64,
+    /// Payload bytes of these.
+    pub bytes: u64,
+    /// Those that were not.
+    pub refused: RefusedReport,
+    /// Failed calls by errno name.
+    pub errors: BTreeMap<String, u64>,
+    /// Packets dropped at this socket before they were read.
+    pub drops: u32,
+    /// First to last datagram, seconds.
+    pub seconds: f64,
+    /// Datagrams per second, first to last; null for fewer than two.
+    pub rate: Option<f64>,
+    /// Why the echo stopped.
+    pub stopped_by: Stopped,
+}
+
+/// Datagrams that were not sent back, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RefusedReport {
+    /// No header that is known.
+    pub foreign: u64,
+    /// Sent from the number of the echo's own port: maybe another echo's.
+    pub own_port: u64,
+    /// The kernel did not take it.
+    pub by_kernel: u64,
+}
+
+/// The account of round trips: `attempted = sent + unsent`, `sent = distinct + lost`,
+/// `received = distinct + duplicates + too_old + beyond + foreign`.
+#[derive(Debug, Serialize)]
+pub struct RoundTripReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `round_trip`.
+    pub role: &'static str,
+    /// Address and port of the echo.
+    pub to: String,
+    /// Packets asked for; null if only time was the limit.
+    pub asked: Option<u64>,
+    /// Packets of which sending was tried.
+    pub attempted: u64,
+    /// Packets the kernel took.
+    pub sent: u64,
+    /// Packets the kernel refused.
+    pub unsent: u64,
+    /// Failed calls by errno name, of sending and of receiving: `ECONNREFUSED` says that nothing
+    /// listens there.
+    pub errors: BTreeMap<String, u64>,
+    /// UDP payload of each packet, bytes.
+    pub payload_bytes: u16,
+    /// The transmission's number in each header.
+    pub transmission: u16,
+    /// Packets per second asked for; 0 if intervals were.
+    pub rate_asked: u32,
+    /// Intervals as they were asked for; null if a rate was.
+    pub intervals: Option<String>,
+    /// Packets per second by the times that the packets were due.
+    pub rate_planned: Option<f64>,
+    /// Packets per second reached, first to last packet; null for fewer than two.
+    pub rate_reached: Option<f64>,
+    /// First to last packet, seconds.
+    pub seconds: f64,
+    /// How far behind its schedule the sender was.
+    pub late: LateReport,
+    /// Datagrams of any kind that came.
+    pub received: u64,
+    /// Packets seen for the first time.
+    pub distinct: u64,
+    /// Packets seen again.
+    pub duplicates: u64,
+    /// Distinct packets that came after a higher number (RFC 4737).
+    pub reordered: u64,
+    /// Too far behind to be told new from repeated.
+    pub too_old: u64,
+    /// Numbers that were not sent.
+    pub beyond: u64,
+    /// Datagrams that are not of this transmission.
+    pub foreign: u64,
+    /// Sent and not seen again.
+    pub lost: u64,
+    /// Packets dropped at this socket before they were read.
+    pub drops: u32,
+    /// Which times of arrival the figures below are of.
+    pub stamps: StampsReport,
+    /// From one packet to the next.
+    pub inter_arrival: DistributionReport,
+    /// Absolute difference of the round trips of successive packets.
+    pub jitter: DistributionReport,
+    /// From the sender's stamp to the kernel's stamp of the packet that came back.
+    pub round_trip: DistributionReport,
+    /// By how much of its value a percentile may be off.
+    pub percentile_error: f64,
+    /// What came of recording each packet; null if it was not asked for.
+    pub record: Option<RecordReport>,
+    /// Why the sender stopped.
+    pub stopped_by: Stopped,
+}
+
+/// How late a task was woken.
+#[derive(Debug, Serialize)]
+pub struct WakeupReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `wakeup`.
+    pub role: &'static str,
+    /// Sleeps per second asked for.
+    pub rate: u32,
+    /// Times that were over when the task could have slept until them.
+    pub missed: u64,
+    /// From the time that was slept until to the time when the task ran.
+    pub late: DistributionReport,
+    /// By how much of its value a percentile may be off.
+    pub percentile_error: f64,
+    /// Why it stopped.
+    pub stopped_by: Stopped,
+}
