@@ -13,12 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from conftest import TREE, Skblab, links
 from skblab.lab import tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from waiting import PATIENCE, until
 
 SCRIPT = "/skblab/tree/runners/traffic/tests/netns.sh"
 # What it says of what it sent, changed; the rest is the real tool's.
@@ -224,3 +226,47 @@ def close(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return one == pytest.approx(other, rel=1e-9)
     return one == other
+
+
+def test_a_calibration_measures_both_places_and_leaves_nothing(
+    lab: LabRoot, skblab_here: Skblab
+) -> None:
+    before = links()
+    done = skblab_here("traffic", "calibrate", "--seconds", "25", "--json")
+    assert (done.returncode, links()) == (0, before), done.stderr
+    found = json.loads(done.stdout)
+    assert [place["name"] for place in found["places"]] == ["loopback", "veth"], found["skipped"]
+    for place in found["places"]:
+        assert place["latency"]["min_ns"] > 0 and place["round_trip"]["min_ns"] > 0
+        assert {rate["asked"] for rate in place["rates"]} >= {1, 10, 100, 1000}
+    assert found["wakeup"][0]["late"]["count"] > 0
+    again = skblab_here("traffic", "calibrate", "--show", "--json")
+    assert json.loads(again.stdout) == found
+    assert "late wakeup at 1 kHz" in skblab_here("traffic", "calibrate", "--show").stdout
+
+
+def test_a_calibration_that_is_killed_leaves_nothing(lab: LabRoot, traffic: Path) -> None:
+    before = links()
+    call = [str(TREE / "skblab"), "traffic", "calibrate", "--seconds", "60"]
+    process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    until("a traffic program", PATIENCE, lambda: _below(process.pid, "skblab-traffic"))
+    inside = _below(process.pid)
+    process.kill()
+    process.communicate()
+    until("all are gone", PATIENCE, lambda: not any(map(_runs, inside)))
+    assert links() == before
+
+
+def _below(parent: int, name: str = "") -> list[int]:
+    """Return the processes that a process has begun, and those of these, with such a name."""
+    children = psutil.Process(parent).children(recursive=True)
+    return [child.pid for child in children if not name or name in child.name()]
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; one that waits to be asked how it ended does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -19,6 +19,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("commands",),
     ("compare", "demo", "doctor", "figures", "selftests", "soak"),
     ("sweep", "traffic"),
+    ("calibrate", "compare", "demo", "doctor", "figures", "selftests", "soak"),
+    ("sweep",),
     ("probe",),
     ("bench",),
     ("testbeds",),

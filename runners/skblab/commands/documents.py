@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
+from skblab.calibrate.result import Calibration
 from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
@@ -265,6 +266,7 @@ class CachePruned(_Part):
 # By command, what `--json` prints: the name of its schema in results-schema/, and the model.
 PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "doctor": {"doctor": Doctor},
+    "traffic calibrate": {"traffic-calibration": Calibration},
     "demo": {"summary": SummaryDocument},
     "report": {"summaries": Summaries},
     "kselftest": {"kselftest": Selftests, "kselftest-compare": ComparedSelftests},

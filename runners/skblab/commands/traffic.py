@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName, echo
+from skblab.commands.options import AsJson
+from skblab.commands.options import echo as echo_document
 from skblab.lab import labroot, tools
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names
@@ -161,6 +163,75 @@ def wakeup(options: Options = None) -> None:
     Example: `skblab traffic wakeup --rate 1000 --seconds 10 --realtime fifo:50`
     """
     _run("wakeup", options or ())
+
+
+@traffic.command()
+def calibrate(
+    seconds: Annotated[
+        float, typer.Option(min=5, max=3600, metavar="SECONDS", help="How long all of it may take.")
+    ] = 60,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the last one of this machine and kernel again.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what this machine itself adds as a tester, over loopback and over a veth pair.
+
+    Least latency, jitter, the largest rate without loss, how exactly rates from 1 to a million
+    packets per second are kept, how exact times between packets are with and without real-time
+    mode, and how late a task is woken. It is kept in the cache, by machine and kernel.
+
+    The networks are skblab's own, and go with it however it ends. Without root rights it measures
+    over loopback only.
+
+    Example: `skblab traffic calibrate --seconds 60`
+    """
+    import platform
+    import time
+
+    from rich.console import Console
+
+    from skblab.calibrate import keep, measure, told
+    from skblab.calibrate.result import Calibration
+    from skblab.calibrate.tester import Programs, is_root
+    from skblab.machine.environment import describe_host
+    from skblab_analysis.base.disk import now
+
+    if show:
+        found = keep.load()
+    else:
+        reporter = Reporter(quiet=as_json)
+        root = labroot.ensure(reporter)
+        [name] = tools.RUST_PROGRAMS
+        folder = tools.ensure_traffic(root, reporter)
+        begun = time.monotonic()
+        with (
+            Programs(folder, name, root if is_root() else None) as tester,
+            reporter.bar("calibrating", seconds) as update,
+        ):
+            calibrating = measure.Calibrating(tester, seconds, update)
+            wakeup, places = calibrating.run()
+        host = describe_host()
+        found = Calibration(
+            machine=keep.machine(),
+            kernel=platform.release(),
+            cpu=host.cpu,
+            cpus=host.cpus,
+            when=now(),
+            seconds=time.monotonic() - begun,
+            wakeup=wakeup,
+            places=places,
+            skipped=tuple(calibrating.skipped),
+        )
+        keep.store(found)
+    if as_json:
+        echo_document(found)
+        return
+    console = Console(highlight=False)
+    # Figures are not cut off where a terminal is narrow.
+    console.width = max(console.width, 110)
+    for part in told.tables(found):
+        console.print(part, soft_wrap=isinstance(part, str), markup=False)
 
 
 class Format(StrEnum):

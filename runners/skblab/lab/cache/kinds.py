@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
         Kind("guests", "guests that run", "never", single=True),
         Kind(HOSTS, "what puts settings back on hosts", "never", single=True),
         Kind("kvm", "whether KVM works", "never", single=True),
+        Kind("calibration", "what machines add as testers", "never", single=True),
         Kind("locks", "locks", "never", single=True),
         Kind("uses", "last uses", "never", single=True),
     )
