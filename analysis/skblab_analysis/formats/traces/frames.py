@@ -40,6 +40,9 @@ _MAGIC, _VERSION = 0x5B, 2
 _PKTGEN = 0xBE9BE955
 _BITS = 48
 _PKTGEN_BITS = 32
+# Of the first word of a source's address, and its port.
+_KEY_BITS = 48
+_KEY_WORDS = 5
 _MONOTONIC = CLOCKS.index("CLOCK_MONOTONIC")
 
 Octets = npt.NDArray[np.uint8]
@@ -178,17 +181,21 @@ class Reader:
         flows = np.zeros(len(known), np.uint16)
         if not known.any():
             return flows
-        words = np.zeros((int(np.count_nonzero(known)), 5), np.int64)
+        source, port = payloads.source_at[known], payloads.port[known]
         six = payloads.version[known] == 6
-        words[:, 4] = payloads.port[known]
-        for word in range(4):
-            there = number(held, payloads.source_at[known] + 4 * word, 4)
-            words[:, word] = there if not word else np.where(six, there, 0)
-        if (words == words[0]).all():
-            flows[known] = self._flows.of([tuple(words[0].tolist())], np.zeros(len(words), np.intp))
-            return flows
-        keys, inverse = np.unique(words, axis=0, return_inverse=True)
-        flows[known] = self._flows.of([tuple(key) for key in keys.tolist()], inverse.reshape(-1))
+        words = [(number(held, source, 4) << 16) | port, six.astype(np.int64)]
+        if six.any():
+            words += [np.where(six, number(held, source + at, 4), 0) for at in (4, 8, 12)]
+        inverse = np.zeros(len(port), np.int64)
+        for word in words:
+            # The number of all words before, and this one: at most 15 and 48 bits.
+            _, first, inverse = np.unique(
+                (inverse << _KEY_BITS) | word, return_index=True, return_inverse=True
+            )
+        found = np.zeros((len(first), _KEY_WORDS), np.int64)
+        for at, word in enumerate(words):
+            found[:, at] = word[first]
+        flows[known] = self._flows.of([tuple(key) for key in found.tolist()], inverse)
         return flows
 
 
