@@ -185,16 +185,19 @@ esac
 """
 
 
-@pytest.fixture
-def tester(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path) -> Programs:
     program = tmp_path / "program"
     program.write_text(PROGRAM)
     program.chmod(0o755)
     return Programs(tmp_path, "program", None)
 
 
-def test_programs_are_asked_and_answer(tester: Programs) -> None:
-    with tester:
+def test_programs_are_asked_and_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    with programs(tmp_path) as tester:
+        assert [*files.iterdir()]
         assert tester.places == ("loopback",)
         assert tester.without_veth == "a veth pair needs root rights"
         sent, received = tester.pair(
@@ -205,6 +208,7 @@ def test_programs_are_asked_and_answer(tester: Programs) -> None:
         assert tester.pair("loopback", ("echo",), ("send", "--to", "x"))[1] == {}
         with pytest.raises(SkblabError, match="skblab-traffic: it cannot"):
             tester.alone("wakeup")
+    assert [*files.iterdir()] == []
 
 
 def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -212,8 +216,8 @@ def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:
         tester.alone("wakeup")
 
 
-def test_a_tester_that_ends_is_noticed(tester: Programs) -> None:
-    with tester:
+def test_a_tester_that_ends_is_noticed(tmp_path: Path) -> None:
+    with programs(tmp_path) as tester:
         tester._process.kill()
         tester._process.wait()
         with pytest.raises(SkblabError, match="have ended too early"):

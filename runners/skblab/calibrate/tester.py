@@ -8,6 +8,7 @@ loopback.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from skblab_analysis.base.errors import SkblabError
 
 PLACES: tuple[str, ...] = ("loopback", "veth")
 Document = dict[str, Any]
+_ENDING_S = 2.0
 
 
 class Programs:
@@ -60,6 +62,9 @@ class Programs:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Between trials it ends by itself, and removes its files.
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.communicate(timeout=_ENDING_S)
         self._process.kill()
         self._process.communicate()
 

@@ -201,7 +201,8 @@ def calibrate(
         found = keep.load()
     else:
         reporter = Reporter(quiet=as_json)
-        root = labroot.ensure(reporter)
+        # Without root rights the program can be used that root has had made.
+        root = (None if is_root() else labroot.existing()) or labroot.ensure(reporter)
         [name] = tools.RUST_PROGRAMS
         folder = tools.ensure_traffic(root, reporter)
         begun = time.monotonic()
