@@ -32,6 +32,7 @@ from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.summary import SummaryDocument
 from skblab_analysis.formats.traces.document import ImportDocument
+from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
 from skblab_analysis.functions.rows import FUNCTIONS
 from skblab_analysis.tables import TABLES, Part
 
@@ -54,7 +55,10 @@ MODELS: dict[str, type[BaseModel]] = {
     "pktsink": ArrivalsDocument,
     "scripts": ScriptsDocument,
     "summary": SummaryDocument,
+    "traffic-echo": EchoDocument,
     "traffic-import": ImportDocument,
+    "traffic-round-trip": RoundTripDocument,
+    "traffic-wakeup": WakeupDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
 }

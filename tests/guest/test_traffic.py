@@ -15,11 +15,13 @@ from typing import Any
 
 import psutil
 import pytest
+from schema_checks import fits
 
 from conftest import TREE, Skblab, links
 from skblab.lab import tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
 from waiting import PATIENCE, until
 
 SCRIPT = "/skblab/tree/runners/traffic/tests/netns.sh"
@@ -55,6 +57,18 @@ for number in numbers:
         payload = drawn.choice([b"", b"[", b"other", b"what is not one of ours"])
     drawn.choice(ends).sendto(payload, ("127.0.0.1", 5000))
     time.sleep(0.0001)
+"""
+
+# An echo, round trips over it with a record of each packet, and wake-ups.
+TRIPS = """
+set -eu
+ip link set lo up
+"$1" echo --bind 127.0.0.1:5000 >"$2/echo.json" 2>"$2/said" &
+until grep -q ready "$2/said"; do sleep 0.05; done
+"$1" rtt --to 127.0.0.1:5000 --count 300 --rate 3000 --record "$2/trips.rec" >"$2/round-trip.json"
+kill $!
+wait $!
+"$1" wakeup --seconds 0.1 >"$2/wakeup.json"
 """
 
 pytestmark = pytest.mark.labroot
@@ -226,6 +240,29 @@ def close(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return one == pytest.approx(other, rel=1e-9)
     return one == other
+
+
+def test_what_echo_rtt_and_wakeup_print_has_a_schema(
+    traffic: Path, tmp_path: Path, skblab_here: Skblab
+) -> None:
+    program = str(traffic / "skblab-traffic")
+    call = ["unshare", "--net", "sh", "-c", TRIPS, "sh", program, str(tmp_path)]
+    subprocess.run(call, check=True, timeout=120)
+    found = {}
+    for name, model in (
+        ("echo", EchoDocument),
+        ("round-trip", RoundTripDocument),
+        ("wakeup", WakeupDocument),
+    ):
+        text = (tmp_path / f"{name}.json").read_text()
+        model.model_validate_json(text)
+        found[name] = json.loads(text)
+        fits(f"traffic-{name}", found[name])
+    assert found["round-trip"]["distinct"] == found["echo"]["echoed"] == 300
+    done = skblab_here("traffic", "import", str(tmp_path / "trips.rec"))
+    [stream] = json.loads(done.stdout)["streams"]
+    assert stream["delay_of"] == "round trip"
+    assert close(stream["delay"], found["round-trip"]["round_trip"])
 
 
 def test_a_calibration_measures_both_places_and_leaves_nothing(
