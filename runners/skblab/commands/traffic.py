@@ -12,8 +12,7 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName, echo
-from skblab.commands.options import AsJson
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName
 from skblab.commands.options import echo as echo_document
 from skblab.lab import labroot, tools
 from skblab.lab.drawing import gnuplot
@@ -21,10 +20,9 @@ from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
 from skblab.traffic import hosts, plan, running
 from skblab.traffic.hosts import Hosts
+from skblab_analysis.base.errors import EXIT_NO
 from skblab_analysis.report import summary, terminal
 from skblab_analysis.report.page import build_report
-from skblab.lab.reporter import Reporter
-from skblab_analysis.base.errors import EXIT_NO
 
 traffic = typer.Typer(
     no_args_is_help=True,
@@ -121,13 +119,15 @@ def run_(
     folder = running.recorded(given, asked, up, reporter, anew=anew)
     page = build_report(folder.path, gnuplot(root))
     if as_json:
-        echo(summary.of_run(folder.path, page))
+        echo_document(summary.of_run(folder.path, page))
         return
     console = printer()
     for table in terminal.of_run(folder.path):
         console.print(table)
         console.print()
     console.print(f"Report: {page}", soft_wrap=True)
+
+
 @traffic.command(context_settings=PASSED_ON, add_help_option=False)
 def echo(options: Options = None) -> None:
     """Send each packet back to where it came from.

@@ -7,7 +7,6 @@
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
 
 mod cli;
-mod more;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -25,8 +24,8 @@ use skblab_traffic::report::{RecordReport, SendReport};
 use skblab_traffic::socket::describe;
 use skblab_traffic::{receive, send};
 
-use cli::seconds;
 use cli::send::SendArgs;
+use cli::{round_trips, seconds};
 
 /// A rate that is off by more is warned of, per cent.
 const OFF_PERCENT: f64 = 0.1;
@@ -65,11 +64,11 @@ enum Command {
     /// Send each packet back to where it came from
     ///
     /// Prints "ready" on stderr once bound.
-    Echo(more::EchoArgs),
+    Echo(round_trips::EchoArgs),
     /// Send packets to an echo, and say how long each took there and back
-    Rtt(more::RttArgs),
+    Rtt(round_trips::RttArgs),
     /// Say how late this machine wakes a task that sleeps, as cyclictest does; no packet is sent
-    Wakeup(more::WakeupArgs),
+    Wakeup(round_trips::WakeupArgs),
 }
 
 #[derive(Args)]
@@ -163,9 +162,9 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
             Ok(kept(&report, args.strict_rate))
         }
         Command::Receive(args) => receive(args, &stop, &process),
-        Command::Echo(args) => more::echo(args, &stop, &process),
-        Command::Rtt(args) => more::rtt(args, &stop, &process),
-        Command::Wakeup(args) => more::wakeup(args, &stop, &process),
+        Command::Echo(args) => round_trips::echo(args, &stop, &process),
+        Command::Rtt(args) => round_trips::rtt(args, &stop, &process),
+        Command::Wakeup(args) => round_trips::wakeup(args, &stop, &process),
     }
 }
 

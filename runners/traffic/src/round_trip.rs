@@ -20,7 +20,7 @@ use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
 use crate::distribution;
 use crate::generator::{Named, Random};
 use crate::header::{Clock, Header, LEN};
-use crate::pace::{Gaps, Lateness, Schedule, wait_until};
+use crate::pace::{Gaps, Lateness, Rate, Schedule, wait_until};
 use crate::record::{self, FileHeader, Record, flags};
 use crate::recorder::Recorder;
 use crate::report::{LateReport, RecordReport, RoundTripReport, SCHEMA, StampsReport, Stopped};
@@ -141,8 +141,8 @@ impl<'a> Sender<'a> {
     }
 
     fn run(&mut self, intervals: Option<Named>) -> Stopped {
-        let gaps =
-            intervals.map_or(Gaps::Rate(self.plan.rate), |named| Gaps::Drawn(named.generator));
+        let gaps = intervals
+            .map_or(Gaps::Rate(Rate::whole(self.plan.rate)), |named| Gaps::Drawn(named.generator));
         let start_ns = monotonic_ns();
         let random = Random::seed_from_u64(self.plan.seed);
         let mut schedule = Schedule::new(start_ns, gaps, random);
@@ -253,7 +253,7 @@ impl<'a> Receiver<'a> {
             },
             found: Received {
                 tracker: Tracker::new(plan.count),
-                timing: Timing::new(true),
+                timing: Timing::new(true, None),
                 datagrams: 0,
                 foreign: 0,
                 not_by_kernel: 0,

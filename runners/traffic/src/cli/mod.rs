@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Options of the command line: one module for what has many.
 
+pub mod round_trips;
 pub mod send;
 
 use std::time::Duration;

@@ -237,7 +237,7 @@ impl SendArgs {
 }
 
 /// A number that differs between transmissions started more than a few microseconds apart.
-fn transmission_from_clock() -> u16 {
+pub fn transmission_from_clock() -> u16 {
     let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
     u16::from_be_bytes([high, low])
 }

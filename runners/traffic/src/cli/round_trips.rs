@@ -15,7 +15,8 @@ use skblab_traffic::process::Process;
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::{echo, header, round_trip, send, wakeup};
 
-use crate::{describe, print, record_trouble, seconds, transmission_from_clock};
+use crate::cli::send::transmission_from_clock;
+use crate::{describe, print, record_trouble, seconds};
 
 #[derive(Args)]
 pub struct EchoArgs {
