@@ -27,7 +27,7 @@ from skblab_analysis.formats.functimes import FunctimesDocument
 from skblab_analysis.formats.functions import FunctionsDocument
 from skblab_analysis.formats.journal import Event
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
-from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.pktsink import ArrivalsDocument, CountsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.summary import SummaryDocument
@@ -53,6 +53,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "part": Part,
     "pathlat": PathlatDocument,
     "pktsink": ArrivalsDocument,
+    "pktsink-counts": CountsDocument,
     "scripts": ScriptsDocument,
     "summary": SummaryDocument,
     "traffic-echo": EchoDocument,

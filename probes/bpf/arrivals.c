@@ -5,6 +5,7 @@
 #include "arrivals.h"
 #include "hist_json.h"
 #include "json.h"
+#include "tallies.h"
 
 /* pktgen writes whole microseconds. */
 #define PKTGEN_RESOLUTION_NS 1000
@@ -19,9 +20,7 @@ void counts_init(struct sink_counts *counts)
 
 void counts_join(struct sink_counts *sum, const struct sink_counts *part)
 {
-	sum->seen += part->seen;
-	sum->foreign += part->foreign;
-	sum->merged += part->merged;
+	tally_join(&sum->tally, &part->tally);
 	hist_join(&sum->latency, &part->latency);
 	hist_join(&sum->inter_arrival, &part->inter_arrival);
 	hist_join(&sum->jitter, &part->jitter);
@@ -67,10 +66,10 @@ static struct json_object *packets_json(const struct arrivals *arrivals)
 	const struct order *order = &arrivals->stream->order;
 	struct json_object *o = json_object_new_object();
 
-	add_u64(o, "seen", arrivals->counts.seen);
-	add_u64(o, "foreign", arrivals->counts.foreign);
+	add_u64(o, "seen", arrivals->counts.tally.seen);
+	add_u64(o, "foreign", arrivals->counts.tally.foreign);
 	add_u64(o, "received", order->distinct + order->duplicates + order->too_old);
-	add_u64(o, "merged", arrivals->counts.merged);
+	add_u64(o, "merged", arrivals->counts.tally.merged);
 	add_u64(o, "distinct", order->distinct);
 	add_u64(o, "duplicates", order->duplicates);
 	add_u64(o, "reordered", order->reordered);

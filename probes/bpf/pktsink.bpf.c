@@ -3,8 +3,8 @@
  * At the device that a generator's packets arrive at: what comes of each, and its end.
  * At the device that it sends by, if wanted: stamps of when they are really sent.
  *
- * A stream is one, on whichever CPU its packets are received: order, jitter and runs
- * are kept under a lock, and each CPU has its own histograms.
+ * Each CPU counts by itself (tally.h), and has its own histograms. A stream is one, on whichever
+ * CPU its packets are received: at the level of times, order, jitter and runs are kept under a lock.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -16,6 +16,9 @@
 #include "stream.h"
 
 const volatile struct sink_config config;
+
+/* See transmission_next(). */
+__u64 transmission;
 
 /* Packets that were stamped anew, and those that could not be. */
 __u64 stamped;
@@ -36,10 +39,13 @@ struct {
 } counts SEC(".maps");
 
 /* The sender's header, wherever in the packet's memory it is; 0: there is no place for one. */
-static __always_inline int load_header(struct __sk_buff *skb, struct wire *header)
+static __noinline int copy_header(struct __sk_buff *skb, struct wire *header)
 {
 	__u8 frame[FRAME_HEADERS];
 	int offset;
+
+	if (!header)
+		return 0;
 
 	if (bpf_skb_load_bytes(skb, 0, frame, sizeof(frame)))
 		return 0;
@@ -49,31 +55,56 @@ static __always_inline int load_header(struct __sk_buff *skb, struct wire *heade
 	return offset;
 }
 
-SEC("tcx/ingress")
-int on_arrival(struct __sk_buff *skb)
+/* The same; nearly always it is in the first part of the packet's memory, and read there. */
+static __always_inline int load_header(struct __sk_buff *skb, struct wire *header)
 {
-	__u64 now = bpf_ktime_get_tai_ns();
-	struct wire header;
-	struct figures figures;
-	struct sink_counts *c;
-	struct stream *stream;
-	struct packet packet;
-	__u32 key = 0;
+	const __u8 *frame = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	int offset;
 
-	c = bpf_map_lookup_elem(&counts, &key);
-	stream = bpf_map_lookup_elem(&streams, &key);
-	if (!c || !stream)
-		return TCX_NEXT;
-	c->seen++;
-	if (!load_header(skb, &header) || !wire_read(&header, now, config.tai_offset_ns, &packet)) {
-		c->foreign++;
-		return config.drop_foreign ? TCX_DROP : TCX_NEXT;
+	if (frame + IPV4_OFFSET + sizeof(*header) > end)
+		return copy_header(skb, header);
+	offset = pktgen_offset(frame);
+	if (offset == IPV4_OFFSET) {
+		*header = *(const struct wire *)(frame + IPV4_OFFSET);
+		return offset;
 	}
-	if (skb->gso_segs > 1)
-		c->merged++;
+	if (offset && frame + IPV6_OFFSET + sizeof(*header) <= end) {
+		*header = *(const struct wire *)(frame + IPV6_OFFSET);
+		return offset;
+	}
+	return offset ? copy_header(skb, header) : 0;
+}
+
+/* Whether another transmission began with this packet, and it is that which counts now. */
+static __always_inline void follow(struct tally *tally, const struct packet *packet)
+{
+	__u64 state = transmission;
+
+	/* Another CPU may see the change, too; once it is made none is to be made again. */
+	for (int i = 0; i < 2; i++) {
+		__u64 next = transmission_next(state, packet), found;
+
+		if (next == state)
+			break;
+		found = __sync_val_compare_and_swap(&transmission, state, next);
+		if (found == state) {
+			state = next;
+			break;
+		}
+		state = found;
+	}
+	tally_turn(tally, state >> TRANSMISSION_EPOCH);
+}
+
+/* All that the level of times has beyond the others. */
+static __always_inline void note_times(struct sink_counts *c, struct stream *stream,
+				       const struct packet *packet, __u64 now)
+{
+	/* What is not read may be copied, which the verifier lets nobody do with what is undefined. */
+	struct figures figures = {};
 
 	bpf_spin_lock(&stream->lock);
-	stream_note(stream, &config, &packet, now, &figures);
+	stream_note(stream, &config, packet, now, &figures);
 	bpf_spin_unlock(&stream->lock);
 
 	if (figures.has_latency)
@@ -82,6 +113,38 @@ int on_arrival(struct __sk_buff *skb)
 		place_signed(&c->inter_arrival, figures.inter_arrival);
 	if (figures.has_jitter)
 		place_long(&c->jitter, figures.jitter);
+}
+
+SEC("tcx/ingress")
+int on_arrival(struct __sk_buff *skb)
+{
+	__u64 now = config.level == LEVEL_COUNTERS ? 0 : bpf_ktime_get_tai_ns();
+	struct wire header;
+	struct sink_counts *c;
+	struct stream *stream;
+	struct packet packet;
+	__u32 key = 0;
+
+	c = bpf_map_lookup_elem(&counts, &key);
+	if (!c)
+		return TCX_NEXT;
+	c->tally.seen++;
+	if (!load_header(skb, &header) || !wire_read(&header, now, config.tai_offset_ns, &packet)) {
+		c->tally.foreign++;
+		return config.drop_foreign ? TCX_DROP : TCX_NEXT;
+	}
+	if (skb->gso_segs > 1)
+		c->tally.merged++;
+	if (config.restart)
+		follow(&c->tally, &packet);
+	tally_note(&c->tally, packet.sequence, skb->len);
+	if (config.level != LEVEL_COUNTERS)
+		tally_time(&c->tally, now);
+	if (config.level == LEVEL_TIME) {
+		stream = bpf_map_lookup_elem(&streams, &key);
+		if (stream)
+			note_times(c, stream, &packet, now);
+	}
 	return config.pass ? TCX_NEXT : TCX_DROP;
 }
 

@@ -20,6 +20,7 @@
 #include "arrivals.h"
 #include "netns.h"
 #include "process.h"
+#include "tallies.h"
 
 #include "pktsink.skel.h"
 
@@ -48,6 +49,8 @@ enum {
 	OPT_PASS,
 	OPT_DROP_FOREIGN,
 	OPT_STAMP,
+	OPT_LEVEL,
+	OPT_RESTART,
 	OPT_STAMP_NETNS,
 };
 
@@ -78,6 +81,15 @@ static const struct argp_option options[] = {
 	  "\"xmit_mode queue_xmit\", or its packets do not come by",
 	  0 },
 	{ "stamp-netns", OPT_STAMP_NETNS, "NAME", 0, "The namespace of that device [this one]", 0 },
+	{ "level", OPT_LEVEL, "LEVEL", 0,
+	  "counters: packets and bytes of each CPU, and the highest number; throughput: also when "
+	  "the first and the last came; time: latency, order and anomalies of all packets as one "
+	  "stream, by a lock [time]",
+	  0 },
+	{ "restart", OPT_RESTART, NULL, 0,
+	  "Begin anew with each transmission of the sender, and count the last one; not with "
+	  "--level time",
+	  0 },
 	{ "verbose", 'v', NULL, 0, "Show what libbpf says", 0 },
 	{ 0 },
 };
@@ -100,6 +112,35 @@ struct arguments {
 	bool verbose;
 };
 
+static __u32 parse_level(const char *arg)
+{
+	static const char *const names[] = {
+		[LEVEL_COUNTERS] = "counters",
+		[LEVEL_THROUGHPUT] = "throughput",
+		[LEVEL_TIME] = "time",
+	};
+
+	for (__u32 level = 0; level < sizeof(names) / sizeof(*names); level++)
+		if (!strcmp(arg, names[level]))
+			return level;
+	refuse("--level %s: expected counters, throughput or time", arg);
+}
+
+/* What only the level of times can do, and what it cannot. */
+static void check_level(const struct arguments *a)
+{
+	const struct sink_config *c = &a->config;
+
+	if (c->level == LEVEL_TIME) {
+		if (c->restart)
+			refuse("--restart: expected --level counters or throughput: times are of "
+			       "one transmission");
+		return;
+	}
+	if (a->thresholds || c->in_a_row || c->begin_ns || c->end_ns || c->first || c->last)
+		refuse("--late, --run, --from, --until, --first and --last are for --level time");
+}
+
 static void check_arguments(struct arguments *a)
 {
 	struct sink_config *c = &a->config;
@@ -112,6 +153,7 @@ static void check_arguments(struct arguments *a)
 		refuse("--until: expected more than --from");
 	if (c->last && c->last < c->first)
 		refuse("--last: expected no less than --first");
+	check_level(a);
 	if (!a->thresholds) {
 		/* RFC 8578 */
 		c->late_ns[0] = 250000;
@@ -165,6 +207,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_STAMP_NETNS:
 		a->stamper.netns = arg;
+		break;
+	case OPT_LEVEL:
+		a->config.level = parse_level(arg);
+		break;
+	case OPT_RESTART:
+		a->config.restart = true;
 		break;
 	case 'v':
 		a->verbose = true;
@@ -297,7 +345,7 @@ static int empty_counts(const struct sink *sink)
 	return ret;
 }
 
-static int read_counts(const struct sink *sink, struct sink_counts *joined)
+static int read_counts(const struct sink *sink, struct sink_counts *joined, struct tally *by_cpu)
 {
 	struct sink_counts *counts = new_counts(sink->cpus);
 	__u32 key = 0;
@@ -308,24 +356,45 @@ static int read_counts(const struct sink *sink, struct sink_counts *joined)
 	if (bpf_map__lookup_elem(sink->bpf->maps.counts, &key, sizeof(key), counts,
 				 sink->cpus * sizeof(*counts), 0))
 		ret = fail("cannot read the counts: %s", strerror(errno));
-	for (int cpu = 0; !ret && cpu < sink->cpus; cpu++)
+	for (int cpu = 0; !ret && cpu < sink->cpus; cpu++) {
 		counts_join(joined, &counts[cpu]);
+		by_cpu[cpu] = counts[cpu].tally;
+	}
 	free(counts);
 	return ret;
 }
 
-/* Read what there is once nothing is attached any more, and write it. */
-static int write_counts(const struct sink *sink, struct arrivals *arrivals)
+/* What each CPU has counted, in a document of its own. */
+static int write_tallies(const struct sink *sink, const struct arrivals *arrivals,
+			 struct tally *by_cpu)
+{
+	struct tallies tallies = {
+		.kernel = arrivals->kernel,
+		.device = arrivals->device,
+		.ifindex = arrivals->ifindex,
+		.seconds = arrivals->seconds,
+		.level = arrivals->config->level,
+		.tai_offset_ns = arrivals->config->tai_offset_ns,
+		.transmission = sink->bpf->bss->transmission,
+		.cpus = sink->cpus,
+		.by_cpu = by_cpu,
+	};
+
+	tallies_turn(&tallies);
+	return write_document(tallies_json(&tallies), NULL);
+}
+
+/* Of all packets as one stream. */
+static int write_stream(const struct sink *sink, struct arrivals *arrivals)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 	__u32 key = 0;
-	int ret;
+	int ret = 0;
 
 	if (!stream)
 		return fail("out of memory");
-	ret = read_counts(sink, &arrivals->counts);
-	if (!ret && bpf_map__lookup_elem(sink->bpf->maps.streams, &key, sizeof(key), stream,
-					 sizeof(*stream), 0))
+	if (bpf_map__lookup_elem(sink->bpf->maps.streams, &key, sizeof(key), stream,
+				 sizeof(*stream), 0))
 		ret = fail("cannot read the stream: %s", strerror(errno));
 	if (!ret) {
 		stream_end(stream, arrivals->config);
@@ -335,6 +404,23 @@ static int write_counts(const struct sink *sink, struct arrivals *arrivals)
 		ret = write_document(arrivals_json(arrivals), NULL);
 	}
 	free(stream);
+	return ret;
+}
+
+/* Read what there is once nothing is attached any more, and write it. */
+static int write_counts(const struct sink *sink, struct arrivals *arrivals)
+{
+	struct tally *by_cpu = calloc(sink->cpus, sizeof(*by_cpu));
+	int ret;
+
+	if (!by_cpu)
+		return fail("out of memory");
+	ret = read_counts(sink, &arrivals->counts, by_cpu);
+	if (!ret && arrivals->config->level == LEVEL_TIME)
+		ret = write_stream(sink, arrivals);
+	else if (!ret)
+		ret = write_tallies(sink, arrivals, by_cpu);
+	free(by_cpu);
 	return ret;
 }
 
@@ -455,6 +541,7 @@ int main(int argc, char **argv)
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
 	pid_t parent = getppid();
 	struct arguments a = {
+		.config = { .level = LEVEL_TIME },
 		.sink = { .option = "--device", .netns_option = "--netns" },
 		.stamper = { .option = "--stamp", .netns_option = "--stamp-netns" },
 	};

@@ -16,6 +16,7 @@
 
 #include "hist.h"
 #include "order.h"
+#include "tally.h"
 #include "wire.h"
 
 #define THRESHOLDS 4
@@ -34,8 +35,10 @@ struct sink_config {
 	__u64 last;
 	__u64 late_ns[THRESHOLDS]; /* up to the first 0 */
 	__u64 in_a_row;
+	__u32 level;	   /* enum sink_level */
 	bool pass;	   /* let the generator's packets go on */
 	bool drop_foreign; /* and others not */
+	bool restart;	   /* count the last transmission alone */
 };
 
 /* Packets that were late one after the other, or a gap in the numbers. */
@@ -102,9 +105,7 @@ struct figures {
 
 /* What one CPU counts. */
 struct sink_counts {
-	__u64 seen;
-	__u64 foreign;
-	__u64 merged; /* received ones that stand for several */
+	struct tally tally;
 	struct hist latency;
 	struct hist inter_arrival;
 	struct hist jitter;

@@ -36,9 +36,10 @@ struct wire {
 enum stamped_by { STAMPED_NOT, STAMPED_BY_PKTGEN, STAMPED_AT_EGRESS, STAMPED_BY_SENDER };
 
 struct packet {
-	__u64 stamp_ns; /* CLOCK_TAI */
-	__u32 sequence; /* from 1, its lower bits */
-	__u32 by;	/* enum stamped_by */
+	__u64 stamp_ns;	    /* CLOCK_TAI */
+	__u32 sequence;	    /* from 1, its lower bits */
+	__u32 by;	    /* enum stamped_by */
+	__u32 transmission; /* of ours; pktgen's is 0 */
 };
 
 static inline __attribute__((always_inline)) __u32 wire_swap(__u32 value)
@@ -86,6 +87,7 @@ wire_read(const struct wire *wire, __u64 now_ns, __s64 tai_offset_ns, struct pac
 	__s64 offset = clock == WIRE_TAI ? 0 : tai_offset_ns;
 
 	if (first >> 20 == OWN_MAGIC) {
+		packet->transmission = first & 0xffff;
 		packet->sequence = (second << 16 | third >> 16) + 1;
 		packet->stamp_ns =
 			wire_time((third & 0xffff) << 32 | fourth, now_ns - offset) + offset;
@@ -94,6 +96,7 @@ wire_read(const struct wire *wire, __u64 now_ns, __s64 tai_offset_ns, struct pac
 						      : STAMPED_NOT;
 		return clock <= WIRE_MONOTONIC;
 	}
+	packet->transmission = 0;
 	packet->sequence = second;
 	/* With its flag NO_TIMESTAMP both are 0. */
 	packet->stamp_ns = third * NS_PER_SECOND + fourth * 1000 + tai_offset_ns;

@@ -12,7 +12,7 @@ import pytest
 import schema_checks
 
 from skblab_analysis.base.checked import RecordError, parse
-from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.pktsink import ArrivalsDocument, CountsDocument
 
 GOLDEN = Path(__file__).parent / "golden" / "pktsink.json"
 # The second run is open at its end.
@@ -136,3 +136,59 @@ def test_what_makes_times_doubtful_is_said(changes: dict[str, object], said: str
         part[last] = value
     (doubt,) = read(made).doubts()
     assert said in doubt
+
+
+def counted(level: str = "throughput") -> dict[str, Any]:
+    """What two CPUs have counted: one of them a packet of another sender, too."""
+    own = {"seen": 3, "foreign": 1, "received": 2, "earlier": 0}
+    other = {"seen": 2, "foreign": 0, "received": 1, "earlier": 1}
+    both = {name: own[name] + other[name] for name in own}
+    times = {"first_packet_ns": 1_700_000_000_000_000_000, "span_ns": 1_000_000}
+    times_of = times if level == "throughput" else None
+    return {
+        "schema": "skblab.pktsink-counts/1",
+        "kernel": "6.12",
+        "seconds": 1.5,
+        "device": "s0",
+        "ifindex": 3,
+        "level": level,
+        "restarts": 1,
+        "packets": {**both, "merged": 0, "highest": 4, "bytes": 180},
+        "throughput": times_of,
+        "cpus": [
+            {
+                "cpu": 0,
+                "packets": {**own, "merged": 0, "highest": 3, "bytes": 120},
+                "throughput": times_of,
+            },
+            {
+                "cpu": 2,
+                "packets": {**other, "merged": 0, "highest": 4, "bytes": 60},
+                "throughput": None,
+            },
+        ],
+    }
+
+
+def test_what_cpus_have_counted() -> None:
+    schema_checks.schema("pktsink-counts").validate(counted())
+    found = parse(CountsDocument, counted(), "the document")
+    assert found.packets.lost_at_least == 1
+    assert found.packets_per_second == pytest.approx(2000)
+    assert found.bits_per_second == pytest.approx(2000 * 60 * 8)
+    without = parse(CountsDocument, counted("counters"), "the document")
+    assert without.packets_per_second is without.bits_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"packets": {**counted()["packets"], "seen": 6}}, "seen is 6, and its parts are 5"),
+        ({"packets": {**counted()["packets"], "bytes": 1}}, "bytes is 1"),
+        ({"packets": {**counted()["packets"], "highest": 9}}, "highest is 9"),
+        ({"level": "counters"}, "which level counters does not look at"),
+    ],
+)
+def test_counts_that_contradict_each_other(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecordError, match=said):
+        parse(CountsDocument, counted() | change, "the document")

@@ -303,6 +303,99 @@ class ArrivalsDocument(ToolDocument):
             yield f"{packets.merged} packets stand for several"
 
 
+class Tally(ToolDocument):
+    """Packets that were counted without an order: by one CPU alone, or by all together.
+
+    `seen` = `foreign` + `received` + `earlier`. Of transmissions before the last one there is only
+    how many were received: `earlier`. `highest` is the highest number, 0 for none, and `bytes` are
+    those of received frames without checksum. `merged`: received ones that stand for several.
+    """
+
+    seen: Count
+    foreign: Count
+    received: Count
+    earlier: Count
+    merged: Count
+    highest: Count
+    bytes: Count
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        parts = self.foreign + self.received + self.earlier
+        if self.seen != parts:
+            raise ValueError(f"seen is {self.seen}, and its parts are {parts}")
+        if self.highest and not self.received:
+            raise ValueError(f"the highest is {self.highest}, and none was received")
+        return self
+
+    @property
+    def lost_at_least(self) -> int:
+        """How many numbers up to the highest did not come, if none of those received is double."""
+        return max(self.highest - self.received, 0)
+
+
+class Arrivals(ToolDocument):
+    """When packets came: the first (CLOCK_REALTIME), and the last, `span_ns` later."""
+
+    first_packet_ns: Whole
+    span_ns: Positive
+
+
+class CountedOn(ToolDocument):
+    """What one CPU counted."""
+
+    cpu: Whole
+    packets: Tally
+    throughput: Arrivals | None
+
+
+class CountsDocument(ToolDocument):
+    """One run of `pktsink --level counters` or `throughput`: what each CPU counted by itself.
+
+    `packets` are those of all CPUs together, and `cpus` those of each that saw one. With
+    `--restart` they are of the last transmission, and `restarts` says how many there were before.
+    `throughput` is null at level `counters`, and where fewer than two packets came.
+    """
+
+    schema_: Literal["skblab.pktsink-counts/1"] = Field(alias="schema")
+    kernel: str
+    seconds: Annotated[float, Field(ge=0)]
+    device: str
+    ifindex: Positive
+    level: Literal["counters", "throughput"]
+    restarts: Count
+    packets: Tally
+    throughput: Arrivals | None
+    cpus: tuple[CountedOn, ...]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        tallies = [on.packets for on in self.cpus]
+        for name in ("seen", "foreign", "received", "earlier", "merged", "bytes"):
+            whole, parts = getattr(self.packets, name), sum(getattr(of, name) for of in tallies)
+            if whole != parts:
+                raise ValueError(f"{name} is {whole}, and that of all CPUs is {parts}")
+        highest = max((of.highest for of in tallies), default=0)
+        if self.packets.highest != highest:
+            raise ValueError(f"highest is {self.packets.highest}, and of all CPUs {highest}")
+        if self.level == "counters" and self.throughput:
+            raise ValueError("there are times, which level counters does not look at")
+        return self
+
+    @property
+    def packets_per_second(self) -> float | None:
+        """Packets after the first, by the time since it came; None without times."""
+        if self.throughput is None:
+            return None
+        return (self.packets.received - 1) * 1e9 / self.throughput.span_ns
+
+    @property
+    def bits_per_second(self) -> float | None:
+        """Of frames without checksum, as large as they are on average; None without times."""
+        rate = self.packets_per_second
+        return None if rate is None else rate * 8 * self.packets.bytes / self.packets.received
+
+
 def _values(distribution: Distribution) -> int:
     """Return how many values came to it, placed or not."""
     return distribution.count + distribution.negative + distribution.overflow

@@ -98,6 +98,9 @@ refuses 'expected a number from 1 to 1048576' --device lo --run 0
 refuses '--until: expected more than --from' --device lo --from 2 --until 2
 refuses '--last: expected no less than --first' --device lo --first 2 --last 1
 refuses 'expected a number from 1 to 4294967295' --device lo --first 0
+refuses '--level swift: expected counters, throughput or time' --device lo --level swift
+refuses '--restart: expected --level counters or throughput' --device lo --restart
+refuses 'are for --level time' --device lo --level counters --late 1us
 "$out/pktsink" --version | grep -q '^pktsink [0-9]'
 "$out/pktsink" --help | grep -q -- '--stamp-netns'
 

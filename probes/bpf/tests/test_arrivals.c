@@ -114,9 +114,9 @@ int main(void)
 	config.end_ns = 0;
 	counts_init(&cpus[0]);
 	counts_init(&cpus[1]);
-	cpus[0].seen = 4;
-	cpus[1].seen = 2;
-	cpus[1].foreign = 2;
+	cpus[0].tally.seen = 4;
+	cpus[1].tally.seen = 2;
+	cpus[1].tally.foreign = 2;
 	cpus[0].latency.negative = 1;
 	place(&cpus[0].latency, 50);
 	place(&cpus[1].latency, 20);

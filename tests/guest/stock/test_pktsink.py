@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from skblab.machine.guest import Guest
+from skblab.machine.reading import Reading, started
 from skblab.machine.transport import Transport
 from skblab.testbeds import base
 from skblab.testbeds.asked import Stream, Traffic
@@ -18,8 +19,9 @@ from skblab.testbeds.netns import Netns
 from skblab.testbeds.sending import Sending
 from skblab.testbeds.sink import Counting, Place, Sink, counting
 from skblab.testbeds.traffic import PROGRAMS
+from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.pktsink import ArrivalsDocument, CountsDocument
 from waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
@@ -141,6 +143,46 @@ def test_packets_received_on_two_cpus_are_one_stream(testbed: Netns) -> None:
         sh(testbed.transport, cpus.format(0))
     assert packets.distinct == packets.received == PACKETS
     assert packets.lost == 0
+
+
+def tallied(testbed: Netns, streams: int, stream: Stream, *words: str) -> CountsDocument:
+    """Send as many streams, one after the other, and return what each CPU counted."""
+    argv = [PROGRAM, *Sink(S0).options(), *words]
+    with started(testbed.transport, argv, "pktsink was not attached") as running:
+        reading = Reading(running, lambda text: None, "pktsink")
+        for _ in range(streams):
+            testbed.offer(Sending(stream, PACKETS, rate=4000))
+        time.sleep(1)
+        return parse(CountsDocument, reading.end(), "the document of pktsink")
+
+
+@pytest.mark.parametrize("level", ["counters", "throughput"])
+def test_each_cpu_counts_by_itself(testbed: Netns, level: str) -> None:
+    cpus = "ip netns exec sink sh -c 'echo {} >/sys/class/net/s0/queues/rx-0/rps_cpus'"
+    sh(testbed.transport, cpus.format(3))
+    try:
+        stream = Stream(family=4, frame=128, flows=32)
+        found = tallied(testbed, 1, stream, "--level", level)
+    finally:
+        sh(testbed.transport, cpus.format(0))
+    packets = found.packets
+    assert [on.cpu for on in found.cpus if on.packets.received] == [0, 1]
+    assert (packets.received, packets.highest, packets.lost_at_least) == (PACKETS, PACKETS, 0)
+    # Without checksum.
+    assert packets.bytes == PACKETS * 124
+    assert (packets.earlier, found.restarts) == (0, 0)
+    if level == "throughput":
+        rate = found.packets_per_second
+        assert rate is not None and rate < 5000
+    else:
+        assert found.throughput is None
+
+
+def test_the_last_transmission_counts_where_that_is_asked_for(testbed: Netns) -> None:
+    anew = tallied(testbed, 3, STREAM, "--level", "throughput", "--restart").packets
+    assert (anew.received, anew.earlier, anew.highest) == (PACKETS, 2 * PACKETS, PACKETS)
+    both = tallied(testbed, 2, STREAM, "--level", "counters").packets
+    assert (both.received, both.earlier, both.highest) == (2 * PACKETS, 0, PACKETS)
 
 
 def test_duplicates(testbed: Netns, queue: str) -> None:
