@@ -137,13 +137,14 @@ int on_arrival(struct __sk_buff *skb)
 		c->tally.merged++;
 	if (config.restart)
 		follow(&c->tally, &packet);
-	tally_note(&c->tally, packet.sequence, skb->len);
-	if (config.level != LEVEL_COUNTERS)
-		tally_time(&c->tally, now);
 	if (config.level == LEVEL_TIME) {
 		stream = bpf_map_lookup_elem(&streams, &key);
 		if (stream)
 			note_times(c, stream, &packet, now);
+	} else {
+		tally_note(&c->tally, packet.sequence, skb->len);
+		if (config.level == LEVEL_THROUGHPUT)
+			tally_time(&c->tally, now);
 	}
 	return config.pass ? TCX_NEXT : TCX_DROP;
 }

@@ -160,6 +160,7 @@ static void check_arguments(struct arguments *a)
 		c->late_ns[1] = 750000;
 	}
 	c->in_a_row = c->in_a_row ?: 2;
+	config_complete(c);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

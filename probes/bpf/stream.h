@@ -34,12 +34,22 @@ struct sink_config {
 	__u64 first;
 	__u64 last;
 	__u64 late_ns[THRESHOLDS]; /* up to the first 0 */
+	__u64 least_late_ns;	   /* the least of them */
 	__u64 in_a_row;
 	__u32 level;	   /* enum sink_level */
 	bool pass;	   /* let the generator's packets go on */
 	bool drop_foreign; /* and others not */
 	bool restart;	   /* count the last transmission alone */
 };
+
+/* What follows from the rest of it, so that nobody works it out for each packet. */
+static inline void config_complete(struct sink_config *config)
+{
+	config->least_late_ns = config->late_ns[0];
+	for (int i = 1; i < THRESHOLDS && config->late_ns[i]; i++)
+		if (config->late_ns[i] < config->least_late_ns)
+			config->least_late_ns = config->late_ns[i];
+}
 
 /* Packets that were late one after the other, or a gap in the numbers. */
 struct anomaly {
@@ -87,6 +97,7 @@ struct stream {
 	__u64 previous_ns;
 	__s64 previous_latency;
 	bool has_latency;
+	bool late_before; /* by the least threshold */
 	struct late late[THRESHOLDS];
 	struct kept gaps;
 	struct anomaly last_gap; /* kept or not */
@@ -174,6 +185,24 @@ static inline __attribute__((always_inline)) __u64 stream_since(const struct str
 	return now > stream->first_ns ? now - stream->first_ns : 0;
 }
 
+/* Runs go on or end. */
+static inline __attribute__((always_inline)) void
+note_late(struct stream *stream, const volatile struct sink_config *config,
+	  const struct packet *packet, __u64 since, __s64 latency)
+{
+	stream->late_before = latency >= (__s64)config->least_late_ns;
+	for (int i = 0; i < THRESHOLDS; i++) {
+		__u64 threshold = config->late_ns[i];
+
+		if (!threshold)
+			break;
+		if (latency >= (__s64)threshold)
+			run_add(&stream->late[i], packet, since, latency, !stream->has_latency);
+		else
+			run_end(&stream->late[i], config->in_a_row);
+	}
+}
+
 static inline __attribute__((always_inline)) void
 note_latency(struct stream *stream, const volatile struct sink_config *config,
 	     const struct packet *packet, __u64 since, struct figures *figures)
@@ -185,16 +214,9 @@ note_latency(struct stream *stream, const volatile struct sink_config *config,
 	/* Stamps are the packet's own: the difference of two may exceed 63 bits. */
 	figures->jitter = latency < previous ? (__u64)previous - (__u64)latency
 					     : (__u64)latency - (__u64)previous;
-	for (int i = 0; i < THRESHOLDS; i++) {
-		__u64 threshold = config->late_ns[i];
-
-		if (!threshold)
-			break;
-		if (latency >= (__s64)threshold)
-			run_add(&stream->late[i], packet, since, latency, !stream->has_latency);
-		else
-			run_end(&stream->late[i], config->in_a_row);
-	}
+	/* Nearly always it is not late, and neither was the one before. */
+	if (latency >= (__s64)config->least_late_ns || stream->late_before)
+		note_late(stream, config, packet, since, latency);
 	stream->previous_latency = latency;
 	stream->has_latency = true;
 }
@@ -204,7 +226,7 @@ static inline __attribute__((always_inline)) void
 stream_note(struct stream *stream, const volatile struct sink_config *config,
 	    const struct packet *packet, __u64 now, struct figures *figures)
 {
-	__u64 missing, since, last;
+	__u64 missing, since, before = stream->last_ns;
 	enum arrival arrival;
 
 	figures->has_latency = false;
@@ -212,14 +234,13 @@ stream_note(struct stream *stream, const volatile struct sink_config *config,
 	figures->has_jitter = false;
 	if (!stream->first_ns) {
 		stream->first_ns = now;
-		stream->last_ns = now;
+		before = now;
 	}
 	since = stream_since(stream, now);
-	last = stream_since(stream, stream->last_ns);
 	stream->last_ns = now;
 	arrival = order_note(&stream->order, packet->sequence, &missing);
 	if (missing)
-		note_gap(stream, packet, missing, last, since);
+		note_gap(stream, packet, missing, stream_since(stream, before), since);
 	if (arrival == ARRIVAL_DUPLICATE || arrival == ARRIVAL_TOO_OLD)
 		return;
 	if (since < config->begin_ns || (config->end_ns && since >= config->end_ns) ||

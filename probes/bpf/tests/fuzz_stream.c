@@ -8,7 +8,7 @@
 #include "stream.h"
 
 /* Of the configuration, before its flags. */
-#define WORDS	  (offsetof(struct sink_config, pass) / sizeof(__u64))
+#define WORDS	  (offsetof(struct sink_config, level) / sizeof(__u64))
 #define MOST_LATE 1000000000000ULL
 
 /* What options can ask for. */
@@ -23,6 +23,7 @@ static struct sink_config config_of(const __u8 *data)
 	config.in_a_row = 1 + config.in_a_row % (1 << 20);
 	config.first &= UINT32_MAX;
 	config.last &= UINT32_MAX;
+	config_complete(&config);
 	return config;
 }
 

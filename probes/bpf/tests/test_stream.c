@@ -22,6 +22,7 @@ static void begin(void)
 		.late_ns = { 250 * US, 750 * US },
 		.in_a_row = 2,
 	};
+	config_complete(&config);
 }
 
 /* A packet that is sent and arrives so long after the beginning. */
