@@ -6,7 +6,7 @@
 #   generator:c0 ─ sink:s1
 #
 # Prints a line a row: its name, packets, those that it took, instructions a packet of all that ran.
-# With words it runs the rows of these names alone.
+# With words it runs the rows of these names alone; rx-handler only then.
 set -eu
 cd "$(dirname "$0")/../.."
 . runners/skblab/testbeds/net.sh
@@ -134,6 +134,18 @@ fi
 document pktsink-counters --level counters
 document pktsink-throughput --level throughput
 document pktsink-time
+# A receiver in the kernel. Only if it is asked for: its module takes minutes to compile in a guest.
+if [ "${asked#* rx-handler }" != "$asked" ]; then
+	cp -r probes/bench/rx_handler "$work/module"
+	# The guest's clock in exact mode is not that of the files: make warns.
+	make -s -C "/lib/modules/$(uname -r)/build" M="$work/module" modules 2>"$work/make" ||
+		{ cat "$work/make" >&2; exit 1; }
+	$IN/sink insmod "$work/module/skblab_rx.ko"
+	row rx-handler "$sink_mac"
+	rmmod skblab_rx
+	dmesg | grep -q "skblab_rx: received $((number + 2000)) of" ||
+		{ echo "rx-handler: it has not counted all packets" >&2; exit 1; }
+fi
 # Another host's: the first thing that IPv4's protocol handler drops.
 ! wanted handler || row handler "$nobodys_mac"
 socket packet-socket "$nobodys_mac" packet s1
