@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skblab.bench import plan
+from skblab.bench import plan, senders
 from skblab.bench.kernels import Others, already, alternatives, patches
 from skblab.bench.run import Run
+from skblab.commands.documents import SenderRate, Senders
 from skblab.commands.options import AsJson, Jobs, LineName, echo
 from skblab.lab import labroot
 from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import EXIT_NO
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import number
 from skblab_analysis.cost.view import of_bench
 
 bench = typer.Typer(
@@ -88,3 +93,56 @@ def patch(
         reporter.say(f"skblab: the throughput pairs are refused: {run.no_pairs}")
     if refused or run.no_pairs:
         raise typer.Exit(EXIT_NO)
+
+
+@bench.command("senders")
+def senders_(
+    packets: Annotated[
+        int, typer.Option(min=1000, max=10_000_000, help="Packets of each trial.")
+    ] = 200_000,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Measure each sender so often, in turn.")
+    ] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the rate of our own senders with that of the kernel's pktgen, in one guest.
+
+    Each sends 64-byte frames from one CPU as fast as it goes, on a kernel without our patches:
+    frames onto a veth pair whose other end drops them, as pktgen, and UDP by loopback, as LUNA's
+    study did. A ratio to pktgen is of the same round, and their median is shown.
+
+    Example: `skblab bench senders --rounds 3`
+    """
+    reporter = Reporter()
+    root = labroot.ensure(reporter)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "console.log"
+        release, found = senders.measure(packets, rounds, root, reporter, log)
+    [peer] = [one for one in found if one.sender == senders.PEER]
+    if as_json:
+        echo(
+            Senders(
+                kernel=release,
+                packets=packets,
+                luna=senders.LUNA,
+                senders=tuple(
+                    SenderRate(
+                        sender=one.sender,
+                        rates=one.rates,
+                        rate=one.rate,
+                        of_pktgen=one.ratio(peer),
+                        of_luna=one.rate / senders.LUNA,
+                    )
+                    for one in found
+                ),
+            )
+        )
+        return
+    table = titled(f"Senders, one CPU, 64-byte frames (kernel {release})")
+    table.add_column("sender")
+    for name in ("packets/s", "of pktgen", "of LUNA's 43 000/s"):
+        table.add_column(name, justify="right")
+    for one in found:
+        ratios = (one.ratio(peer), one.rate / senders.LUNA)
+        table.add_row(one.sender, number(one.rate), *(f"{number(each, 2)}×" for each in ratios))
+    printer().print(table)

@@ -18,6 +18,7 @@ from skblab.calibrate.result import Calibration
 from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
+from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.compare import CompareDocument
@@ -227,6 +228,26 @@ class Study(_Part):
     published: dict[str, Figures]
 
 
+class SenderRate(_Part):
+    """What a sender reached: `rates` by round, packets a second, and the medians of ratios."""
+
+    sender: str
+    rates: tuple[float, ...]
+    rate: float
+    of_pktgen: float
+    of_luna: float
+
+
+class Senders(_Part):
+    """Senders in a guest, beside pktgen there, and beside LUNA's published rate."""
+
+    schema_name: Literal["skblab.senders/1"] = "skblab.senders/1"
+    kernel: str
+    packets: Positive
+    luna: Positive
+    senders: tuple[SenderRate, ...]
+
+
 class Summaries(RootModel[tuple[SummaryDocument, ...]]):
     """The figures of several runs, in the order given."""
 
@@ -281,6 +302,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kernel config-diff": {"config-diff": ConfigDifferences},
     "kernel patches-check": {"checked-patches": CheckedPatches},
     "bench patch": {"bench": BenchDocument},
+    "bench senders": {"senders": Senders},
     "bench functions": {"functions": FunctionsDocument},
     "traffic run": {"summary": SummaryDocument},
     "profile": {"functions": FunctionsDocument, "functions-of-settings": FunctionsOfSettings},

@@ -26,7 +26,6 @@ RANDOM = {
     4: "11.0.0.0-99.255.255.255",
     6: "2400::-240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 }
-# Frames that the kernel is given at once where so many are due.
 BATCH = 64
 # Of a sending without a limit in time.
 LONGEST_SECONDS = 600.0
@@ -42,18 +41,22 @@ class _Document(SenderDocument):
 class Native:
     """The sender: `program` is where it is, `inside` what its command begins with.
 
-    `cpu` is the one that it has, if not any.
+    `cpu` is the one that it has, if not any; `batch`: frames that the kernel is given at once where
+    so many are due.
     """
 
     program: str = NAME
     inside: tuple[str, ...] = ()
     cpu: int | None = None
+    batch: int = BATCH
 
     def argv(self, sending: Sending, macs: Mapping[str, str], tag: str = "") -> list[str]:
         """Return the command; `macs` are the ports' addresses by the names that tester.sh has."""
         device, mac = ALONE if sending.tester else WHOLE
         words = [*self.inside, self.program, "send", "--device", device, "--mac", macs[mac]]
-        more = () if self.cpu is None else ("--cpu", str(self.cpu))
+        more = ["--batch", str(self.batch)]
+        if self.cpu is not None:
+            more += ["--cpu", str(self.cpu)]
         return [*words, *_options(sending), *more, *(("--vlan", tag) if tag else ())]
 
     def send(
@@ -96,6 +99,6 @@ def _options(sending: Sending) -> Iterator[str]:
         yield from ("--rate", _plain(sending.rate))
     if sending.then:
         yield from ("--then", _plain(sending.then), "--after", f"{sending.after:g}")
-    yield from ("--seconds", f"{sending.seconds or LONGEST_SECONDS:g}", "--batch", str(BATCH))
+    yield from ("--seconds", f"{sending.seconds or LONGEST_SECONDS:g}")
     if sending.by_queue:
         yield "--queue"
