@@ -37,7 +37,7 @@ from made_up_traces import (
 )
 
 from mutated import changed_bytes, examples, value_or_line
-from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.errors import EXIT_USAGE, SkblabError, UsageError
 from skblab_analysis.formats.packets import Flag, load
 from skblab_analysis.formats.traces import chunk, export, luna, numbering, opening, timestamps
 from skblab_analysis.formats.traces import pcap as captures
@@ -511,6 +511,16 @@ def test_an_exported_capture_is_read_back(tmp_path: Path, name: str) -> None:
             continue
         got, had = second.records[column][known], first.records[column][known]
         assert got.tolist() == had.tolist(), column
+
+
+@pytest.mark.parametrize("name", ["records", "timestamps", "luna", "pcap", "trex"])
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path, name: FormatName) -> None:
+    with pytest.raises(SkblabError, match="No such file") as told:
+        opening.run(tmp_path / "none", None, name)
+    assert told.value.exit_code == EXIT_USAGE
+    (tmp_path / "text").write_text("some text\n")
+    with pytest.raises(UsageError, match="is no file of packet records"):
+        export.run(tmp_path / "text", tmp_path / "out", "csv")
 
 
 def test_an_export_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import BinaryIO, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skblab_analysis.base.errors import SkblabError, os_trouble
+from skblab_analysis.base.errors import SkblabError, UsageError, os_trouble
 
 RECORD = np.dtype(
     [
@@ -187,11 +187,11 @@ class PacketFile:
             with path.open("rb") as file:
                 data = file.read(_FILE.size)
         except OSError as error:
-            raise SkblabError(f"cannot read records of packets: {os_trouble(error)}") from error
+            raise UsageError(f"cannot read records of packets: {os_trouble(error)}") from error
         try:
             self.header = _header(data)
         except ValueError as error:
-            raise SkblabError(f"{path} is no file of packet records: {error}") from None
+            raise UsageError(f"{path} is no file of packet records: {error}") from None
 
     def parts(self) -> Iterator[Block | Trouble]:
         """Yield every whole block, and what is wrong between them and at the end."""

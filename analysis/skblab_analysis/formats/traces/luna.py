@@ -69,7 +69,7 @@ class LunaSource:
             with path.open("rb") as file:
                 line = file.readline(_LONGEST)
         except OSError as error:
-            raise SkblabError(f"cannot read the log: {os_trouble(error)}") from error
+            raise UsageError(f"cannot read the log: {os_trouble(error)}") from error
         names = columns(line)
         if names is None:
             raise UsageError(

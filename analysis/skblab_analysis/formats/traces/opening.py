@@ -26,11 +26,7 @@ _LONGEST_DELAY_S = 3600.0
 
 def format_of(path: Path) -> FormatName:
     """Return the format of a file; UsageError in one line if it cannot be told."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    head = _head(path)
     by_content = _by_content(head)
     by_name: FormatName | None = (
         "timestamps" if path.name.startswith("timestamps-") and path.suffix != ".json" else None
@@ -47,6 +43,15 @@ def format_of(path: Path) -> FormatName:
             "which by --format"
         )
     return found
+
+
+def _head(path: Path) -> bytes:
+    """Return how a file begins; UsageError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _by_content(head: bytes) -> FormatName | None:
@@ -81,6 +86,7 @@ def run(
     transmission: int | None = None,
 ) -> ImportDocument:
     """Read a file, write its records if asked to, and return what there is to say of it."""
+    _head(path)
     name = name or format_of(path)
     if name == "trex":
         if output:

@@ -53,7 +53,7 @@ class PcapSource:
             with path.open("rb") as file:
                 head = file.read(_PCAP_HEADER)
         except OSError as error:
-            raise SkblabError(f"cannot read the capture: {os_trouble(error)}") from error
+            raise UsageError(f"cannot read the capture: {os_trouble(error)}") from error
         if head[:4] not in PCAP and head[:4] != PCAPNG:
             raise UsageError(f"{path} is no capture: it begins neither as pcap nor as pcapng")
         if len(head) < _PCAP_HEADER:
