@@ -4,15 +4,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from skblab_analysis.base.checked import parse
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
+from skblab_analysis.formats.published import Published, parameters
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.load import Run, load
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.traffic.rows import Exchanged
 
 PACKETS = 10_000
 # The name of the flow.
 FLOW = "one way"
+BASELINE = "no real-time mode"
+NAMES = (BASELINE, "priority 50", "the same again")
+# What a study has published of the first setting.
+PUBLISHED = {BASELINE: Published({"least": 845e3, "p50": 1e6, "most": 1158e3, "deviation": 26e3})}
 
 
 def times(middle: int, spread: int, count: int = PACKETS - 1) -> dict[str, Any]:
@@ -51,3 +60,36 @@ def exchanged(
         sender=parse(SenderDocument, json.dumps(sender), "a sender"),
         receiver=parse(ReceiverDocument, json.dumps(receiver), "a receiver"),
     )
+
+
+def recorded(results: Path, *found: Exchanged) -> Run:
+    plan = Plan(
+        experiment="few",
+        question="Does it matter?",
+        seed=1,
+        baseline=BASELINE,
+        settings=NAMES,
+        traffic=(FLOW,),
+        parameters={"flow one way": "IPv4, 16 bytes, 1000/s", **parameters(PUBLISHED)},
+    )
+    folder = RunFolder.create(results, "few", plan, synthetic=True)
+    for trial in found:
+        folder.record(trial)
+    return load(folder.path)
+
+
+def study(results: Path, *, rate: int | None = 1000, **more: None) -> Run:
+    """Three blocks of three settings; with the second one times are ten times as exact."""
+    return recorded(
+        results,
+        *(
+            exchanged(setting, block, error + 100 * block, 0, rate, **more)
+            for block in range(3)
+            for setting, error in zip(NAMES, (50_000, 5_000, 50_500), strict=True)
+        ),
+    )
+
+
+def finished_run(results: Path) -> Path:
+    """Return the folder of such a run that has ended."""
+    return study(results).folder

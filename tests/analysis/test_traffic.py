@@ -7,52 +7,18 @@ from pathlib import Path
 
 import page_checks
 import pytest
-from made_up_flows import PACKETS, exchanged
+from made_up_flows import BASELINE, NAMES, PACKETS, PUBLISHED, exchanged, recorded, study
 from test_report import fake_gnuplot
 from test_tables import text
 
 from skblab_analysis.base.checked import RecordError, RefusedError
-from skblab_analysis.formats.published import Published, of_parameters, parameters
-from skblab_analysis.formats.run import Plan
-from skblab_analysis.load import Run, load
+from skblab_analysis.formats.published import of_parameters, parameters
+from skblab_analysis.load import load
 from skblab_analysis.report import findings, summary
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
-from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.traffic.rows import Exchanged, FlowTimesRow
+from skblab_analysis.traffic.rows import FlowTimesRow
 from skblab_analysis.traffic.summary import of
-
-BASELINE = "no real-time mode"
-NAMES = (BASELINE, "priority 50", "the same again")
-PUBLISHED = {BASELINE: Published({"least": 845e3, "p50": 1e6, "most": 1158e3, "deviation": 26e3})}
-
-
-def recorded(results: Path, *found: Exchanged) -> Run:
-    plan = Plan(
-        experiment="few",
-        question="Does it matter?",
-        seed=1,
-        baseline=BASELINE,
-        settings=NAMES,
-        traffic=("one way",),
-        parameters={"flow one way": "IPv4, 16 bytes, 1000/s", **parameters(PUBLISHED)},
-    )
-    folder = RunFolder.create(results, "few", plan, synthetic=True)
-    for trial in found:
-        folder.record(trial)
-    return load(folder.path)
-
-
-def study(results: Path, *, rate: int | None = 1000, **more: None) -> Run:
-    """Three blocks of three settings; with the second one times are ten times as exact."""
-    return recorded(
-        results,
-        *(
-            exchanged(setting, block, error + 100 * block, 0, rate, **more)
-            for block in range(3)
-            for setting, error in zip(NAMES, (50_000, 5_000, 50_500), strict=True)
-        ),
-    )
 
 
 def test_a_trial_has_a_row_for_each_kind_of_time(tmp_path: Path) -> None:

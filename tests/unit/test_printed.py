@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
+import made_up_flows
 import pyarrow.parquet as pq
 import pytest
 import schema_checks
@@ -331,6 +332,7 @@ def runs(folder: Path) -> dict[str, Path]:
         "timed": timed(folder / "timed"),
         "worked": test_cpu.sweep(folder / "worked").folder,
         "synthetic": synthetic_run.finished_run(folder / "synthetic"),
+        "flows": made_up_flows.finished_run(folder / "flows"),
     }
 
 
@@ -359,7 +361,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
     assert compared == {
         *(("instructions", "path"), ("throughput", "throughput")),
         *(("latency", "p99"), ("latency", "late"), ("latency", "lost")),
-        *(("cpu", "busy"), ("layers", "mean")),
+        *(("cpu", "busy"), ("layers", "mean"), ("traffic", "p99")),
     }
 
 
