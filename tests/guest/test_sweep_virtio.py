@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The testbed of two guests: packets pass, queues and interrupts are real, and nothing is left."""
+"""The testbeds whose router is a guest with network cards: packets pass, queues and interrupts are
+real, and nothing is left. Its tester is this machine, or pktgen in another guest.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -21,10 +24,11 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab.machine.counters import difference
 from skblab.sweep.experiment import Experiment
-from skblab.testbeds import VIRTIO, Sending
+from skblab.testbeds import GUESTS, VIRTIO, GuestKind, Sending
 from skblab.testbeds import Testbed as Bed
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import Offered
+from skblab.testbeds.sending import Step
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
 from skblab_analysis.work import summary as work_summary
@@ -59,18 +63,32 @@ most = 1
 """
 
 
-@pytest.fixture(scope="module")
-def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+@contextlib.contextmanager
+def up(kind: GuestKind, stock: Kernel, lab: LabRoot, folder: Path) -> Iterator[Bed]:
+    """Have a testbed of this kind, whose kernels complain of nothing and which leaves nothing."""
     before = links()
-    log = tmp_path_factory.mktemp("virtio") / "console.log"
-    spec = make_spec(cpus=VIRTIO.cpus(EXPERIMENT))
-    with VIRTIO.up(EXPERIMENT, spec, stock, stock, lab, (), log) as (guest, made):
+    spec = make_spec(cpus=kind.cpus(EXPERIMENT))
+    with kind.up(EXPERIMENT, spec, stock, stock, lab, (), folder / "console.log") as (guest, made):
         made.prepare(EXPERIMENT.traffic)
         # Taps and bridges are not among the host's.
         assert links() == before
         yield made
         assert guest.console.warnings() == []
     assert links() == before
+
+
+@pytest.fixture(scope="module")
+def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with up(VIRTIO, stock, lab, tmp_path_factory.mktemp("virtio")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def beside_pktgen(
+    stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bed]:
+    with up(GUESTS["virtio-pktgen"], stock, lab, tmp_path_factory.mktemp("pktgen")) as made:
+        yield made
 
 
 def complete(testbed: Bed, sending: Sending) -> Offered:
@@ -97,11 +115,40 @@ def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
 
 
 @pytest.mark.slow
-def test_an_overload_stops_no_queue(testbed: Bed) -> None:
+@pytest.mark.parametrize("tester", [False, True], ids=["whole", "tester"])
+def test_every_packet_of_pktgens_comes(beside_pktgen: Bed, tester: bool) -> None:
+    stream = Stream(family=4, frame=128, flows=8)
+    offered = complete(beside_pktgen, Sending(stream, COUNT, rate=2000, tester=tester))
+    assert COUNT <= offered.forwarded <= COUNT + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bed", ["testbed", "beside_pktgen"])
+def test_an_overload_stops_no_queue(bed: str, request: pytest.FixtureRequest) -> None:
+    made: Bed = request.getfixturevalue(bed)
     stream = Stream(family=4, frame=128, flows=64)
-    overload = testbed.offer(Sending(stream, 100_000, seconds=2))
-    assert overload.received < overload.sent
-    complete(testbed, Sending(stream, COUNT, rate=2000))
+    overload = made.offer(Sending(stream, 100_000, seconds=2))
+    assert overload.received < overload.tried
+    complete(made, Sending(stream, COUNT, rate=2000))
+
+
+@pytest.mark.slow
+def test_frames_are_as_they_are_asked_for(testbed: Bed) -> None:
+    """Of all kinds of traffic each packet passes the router, which believes its checksums."""
+    for traffic in (
+        {"frame": "ams-ix", "flows": 32},
+        {"frame": 1518, "flows": 1},
+        {"family": 6, "frame": 82, "flows": 32},
+    ):
+        stream = Stream.model_validate({"family": 4, **traffic})
+        complete(testbed, Sending(stream, COUNT, rate=2000))
+
+
+@pytest.mark.slow
+def test_a_rate_changes_at_its_packet(testbed: Bed) -> None:
+    stream = Stream(family=4, frame=128, flows=8)
+    sending = Sending(stream, 1500, rate=1000, seconds=5, then=500.0, after=1.0)
+    assert testbed.offer(sending).step == Step(1000, 1000, 1_000_000)
 
 
 def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
@@ -206,7 +253,7 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
     assert threads() == set()
 
 
-def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_path: Path) -> None:
+def test_a_sweep_with_a_guest_that_is_killed_and_resumed(stock: Kernel, tmp_path: Path) -> None:
     file = tmp_path / "few-queues.toml"
     file.write_text(FILE)
     results = tmp_path / "results"
@@ -242,4 +289,4 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     no_retries(run)
     schema_checks.folder_fits(folder)
     assert run.document.plan.again.endswith("--testbed virtio")
-    assert (folder / "logs" / "tester-console-wall-0.log").exists()
+    assert (folder / "logs" / "console-wall-0.log").exists()
