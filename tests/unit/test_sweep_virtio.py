@@ -19,7 +19,7 @@ from skblab.cli import app
 from skblab.machine.transport import LocalTransport, Shell, Transport
 from skblab.machine.transport.base import Done
 from skblab.sweep.experiment import Experiment
-from skblab.testbeds import GUESTS, KINDS, VIRTIO, Offered, Sending
+from skblab.testbeds import GUESTS, KINDS, NETNS, VIRTIO, Offered, Sending, base
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import functions
 from skblab.testbeds.native import NAME, Native
@@ -182,6 +182,13 @@ def test_commands_in_a_namespace_end_with_us() -> None:
     ours = Path("/proc/self/ns/net").readlink()
     assert made.run(["readlink", "/proc/self/ns/net"]).stdout.strip() == str(ours)
     assert made.script("echo here").stdout == "here\n"
+
+
+def test_the_sink_looks_at_ports_where_there_are_no_namespaces() -> None:
+    named = base.sink(tester=False)
+    assert "--netns" in named.options() and "--stamp-netns" in named.options()
+    assert named.at(NETNS) == named
+    assert named.at(VIRTIO).options() == ["--device", "s0", "--stamp", "g0", "--pass"]
 
 
 def test_instructions_are_counted_in_one_guest_only() -> None:

@@ -91,6 +91,7 @@ class Guest:
     generator: float = GENERATOR
     transport: object = None
     tester: object = None
+    rooms: bool = True
     watch: Watch = field(default_factory=Watch)
     shared: bool = False
     # What rp_filter is found to be after each trial; None: what it was set to.

@@ -34,6 +34,7 @@ class Apart:
     `names`: what the scripts take from their environment, such as the addresses of ports. `still`:
     seconds for which counters that do not agree have to be the same to be believed, where a driver
     updates them only now and then. `native` sends in pktgen's place. `near`: the tester's scripts.
+    `rooms`: generator and sink are in namespaces.
     """
 
     transport: Transport
@@ -45,6 +46,7 @@ class Apart:
     still: float = field(default=0.0, kw_only=True)
     native: Native | None = field(default=None, kw_only=True)
     near: tuple[str, ...] = field(default=base.TESTER, kw_only=True)
+    rooms: bool = field(default=True, kw_only=True)
     opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
     watch: Watch = field(default_factory=Watch, init=False)
     _shells: dict[Whose, Shell] = field(default_factory=dict, init=False)

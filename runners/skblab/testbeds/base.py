@@ -94,6 +94,10 @@ class Testbed(Protocol):
     def watch(self) -> Watch:
         """What the kernels of its machines complain of."""
 
+    @property
+    def rooms(self) -> bool:
+        """Whether generator and sink are in network namespaces of these names."""
+
     def prepare(self, traffic: Traffic) -> None:
         """Lay out addresses and neighbours, as it takes for this traffic."""
 
@@ -134,6 +138,10 @@ class Kind(Protocol):
     @property
     def boots(self) -> bool:
         """Whether it is booted for a run, with the kernel that is asked for."""
+
+    @property
+    def rooms(self) -> bool:
+        """Whether generator and sink are in network namespaces of these names."""
 
     def unable(self, experiment: Asked) -> list[str]:
         """Return what of an experiment it cannot do, in words."""

@@ -57,6 +57,7 @@ class OnHosts:
     where: str = "machines over SSH"
     exact: bool = False
     boots: bool = False
+    rooms: bool = True
     gaps: tuple[str, ...] = (
         "The router's ports were in a network namespace: nothing of how the machine is set up "
         "otherwise, such as its own firewall rules and routes, was measured.",

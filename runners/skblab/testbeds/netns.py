@@ -45,6 +45,7 @@ class Netns:
         self.transport = self.tester = transport
         self.machine = NETNS.machine(cpus)
         self.watch = Watch()
+        self.rooms = True
 
     def prepare(self, traffic: Traffic) -> None:
         """Make the namespaces, as it takes for this traffic."""
@@ -86,6 +87,7 @@ class InOneGuest:
     where: str = "namespaces of one guest"
     exact: bool = True
     boots: bool = True
+    rooms: bool = True
     gaps: tuple[str, ...] = (
         "All is in one guest, on veth devices: generator, router and sink share its CPUs. Where "
         "the generator was the limit, it may be for the work that the router did on its CPU.",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from skblab.machine.reading import Reading, started
 from skblab.machine.transport import Transport
@@ -45,6 +46,13 @@ class Sink:
     last: int | None = None
     passes: bool = False
 
+    def at(self, testbed: Rooms) -> Sink:
+        """Return what it is asked for there."""
+        if testbed.rooms:
+            return self
+        stamper = self.stamper and replace(self.stamper, netns=None)
+        return replace(self, place=replace(self.place, netns=None), stamper=stamper)
+
     def options(self) -> list[str]:
         """Return pktsink's options."""
         words = self.place.options("--device", "--netns")
@@ -56,6 +64,14 @@ class Sink:
             if value is not None:
                 words += [option, str(value)]
         return [*words, "--pass"] if self.passes else words
+
+
+class Rooms(Protocol):
+    """What a sink has to know of a testbed."""
+
+    @property
+    def rooms(self) -> bool:
+        """Whether generator and sink are in network namespaces of these names."""
 
 
 class Counting:

@@ -63,6 +63,7 @@ class OneRouter:
     where: str = "a guest with virtio devices, and this machine as its tester"
     exact: bool = False
     boots: bool = True
+    rooms: bool = False
     gaps: tuple[str, ...] = (
         "Generator and sink are on the host, and so are the router's CPUs: where it has fewer than "
         "all have together, they wait for each other.",
@@ -123,6 +124,7 @@ class OneRouter:
                 MACS,
                 native=Native(programs[NAME]),
                 near=("net", "native"),
+                rooms=self.rooms,
                 programs=programs,
             )
             made.watch.sources["router"] = guest.console

@@ -67,6 +67,7 @@ class BesidePktgen(OneRouter):
     name: str = "virtio-pktgen"
     sentence: str = "the same router, with pktgen in another guest as its tester."
     where: str = "two guests with virtio devices"
+    rooms: bool = True
     gaps: tuple[str, ...] = (
         "Router and tester are guests, and the CPUs of both are the host's: where it has fewer "
         "than they have together, they wait for each other.",

@@ -98,7 +98,7 @@ class LatencyMeasure(Measure):
     ) -> Iterator[str]:
         """Yield the sink, and what is sent."""
         latency = asked[Latency]
-        yield watching(latency.sink(measurement))
+        yield watching(latency.sink(measurement).at(kind))
         yield kind.offering(latency.sending(measurement), cpus)
 
     def measure(self, attempt: Attempt) -> Callable[[], None]:
@@ -107,7 +107,8 @@ class LatencyMeasure(Measure):
         testbed, measurement = attempt.testbed, attempt.measurement
         assert measurement.rate is not None
         program = testbed.program(PKTSINK.name)
-        with counting(testbed.tester, program, latency.sink(measurement)) as attached:
+        watched = latency.sink(measurement).at(testbed)
+        with counting(testbed.tester, program, watched) as attached:
             offered = testbed.offer(latency.sending(measurement))
             document = attached.end()
         arrivals = Arrivals(

@@ -56,7 +56,7 @@ class OtherTests(Part):
         for name, watched, sending in examples(asked[Rfc2544], measurement.stream, rate):
             yield f"# RFC 2544, {name}, here as if {rate:g} packets/s were the throughput"
             if watched is not None:
-                yield watching(watched)
+                yield watching(watched.at(kind))
             yield kind.offering(sending, cpus)
 
 

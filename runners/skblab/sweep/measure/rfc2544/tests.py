@@ -199,7 +199,7 @@ class Tests:
     def _watched(self, watched: Sink, sending: Sending) -> tuple[ArrivalsDocument, Offered]:
         """Return how packets arrived, and how many were sent."""
         program = self.testbed.program(PKTSINK.name)
-        with counting(self.testbed.tester, program, watched) as attached:
+        with counting(self.testbed.tester, program, watched.at(self.testbed)) as attached:
             offered = self.testbed.offer(sending)
             return attached.end(), offered
 
