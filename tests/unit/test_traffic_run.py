@@ -81,7 +81,7 @@ def test_a_flow_is_a_receiver_and_a_sender() -> None:
     found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
     assert " ".join(found.receiver) == (
         "/b/skblab-traffic receive --bind 192.0.2.2:5000 --expect 2000 --interval 1000000.000ns "
-        "--idle 1 --seconds 122 --same-clock"
+        "--idle 1.002 --seconds 122 --same-clock"
     )
     assert " ".join(found.sender) == (
         "/a/skblab-traffic send --to 192.0.2.2:5000 --seconds 62 --count 2000 --rate 1000 "
@@ -93,7 +93,7 @@ def test_a_flow_is_a_receiver_and_a_sender() -> None:
     ("more", "sender", "receiver"),
     [
         ({"rate": None}, "--seconds 2 --flows", "--idle 1 --seconds 62"),
-        ({"rate": None, "interval": "poisson:1ms"}, "--interval poisson:1ms", "--idle 1"),
+        ({"rate": None, "interval": "poisson:1ms"}, "--interval poisson:1ms", "--idle 1.02 "),
         ({"rate": None, "interval": "20us"}, "--interval 20us", "--interval 20us"),
         ({"family": 6, "port": 7}, "--to [2001:db8::2]:7", "--bind [2001:db8::2]:7"),
         ({"realtime": "fifo:50", "cpu": 1}, "--realtime fifo:50 --cpu 1", "--same-clock"),
@@ -110,6 +110,28 @@ def test_keys_of_a_flow_are_options_of_its_ends(
     found = running.ends(flow(**more), host("a", 1), host("b", 2), one_clock=True)
     assert sender in " ".join(found.sender)
     assert receiver in " ".join(found.receiver)
+
+
+@pytest.mark.parametrize(
+    ("more", "idle"),
+    [
+        ({"rate": 1}, 3.0),
+        ({"interval": "2s", "seconds": 100}, 41.0),
+        # No time between packets is longer than the flow.
+        ({"interval": "2s", "seconds": 7}, 8.0),
+        ({"interval": "gaussian:100ms,.5s", "seconds": 60}, 11.0),
+        ({"interval": "burst:10,1ms"}, 1.02),
+        ({"interval": "pareto:1ms,2", "seconds": 60}, 61.0),
+        ({"interval": "file:10ms.txt", "seconds": 60}, 61.0),
+    ],
+    ids=str,
+)
+def test_a_receiver_waits_longer_than_lies_between_packets(
+    more: dict[str, object], idle: float
+) -> None:
+    sent_so = {"rate": None} | more
+    found = running.ends(flow(**sent_so), host("a", 1), host("b", 2), one_clock=True)
+    assert float(found.receiver[found.receiver.index("--idle") + 1]) == pytest.approx(idle)
 
 
 def test_of_machines_with_clocks_of_their_own_no_delay_is_asked_for() -> None:

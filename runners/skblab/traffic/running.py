@@ -30,7 +30,7 @@ from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.traffic.rows import Exchanged
 
 READY_SECONDS = 60
-# After the last packet that is known of, how long a receiver waits for more.
+# How long a receiver waits for more packets, beyond the time that may lie between two of them.
 IDLE_SECONDS = 1.0
 # A machine that is busy ends later than it should.
 LATE_SECONDS = 60.0
@@ -38,6 +38,12 @@ LOOK_SECONDS = 0.05
 NANOSECONDS = 1_000_000_000
 # A generator that gives one time only, see `skblab traffic send --help`.
 CONSTANT = re.compile(r"(?:constant:)?([0-9.]+(?:ns|us|ms|s))")
+TIME = re.compile(r"(?<![0-9.])([0-9.]+)(ns|us|ms|s)(?![a-z])")
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+# Times of these may be far from any that is written.
+UNBOUNDED = ("pareto:", "file:")
+# Of a Poisson process one time in 500 million is longer than so many times the mean.
+LONGEST = 20
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def ends(flow: Flow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
         "--bind": where,
         "--expect": count,
         "--interval": _interval(flow),
-        "--idle": f"{IDLE_SECONDS:g}",
+        "--idle": f"{IDLE_SECONDS + _longest(flow):g}",
         "--seconds": f"{limit + READY_SECONDS:g}",
         "--realtime": flow.receiver_realtime,
         "--cpu": flow.receiver_cpu,
@@ -97,6 +103,18 @@ def _interval(flow: Flow) -> str | None:
         return f"{NANOSECONDS / flow.rate:.3f}ns"
     constant = flow.interval is not None and CONSTANT.fullmatch(flow.interval)
     return constant[1] if constant else None
+
+
+def _longest(flow: Flow) -> float:
+    """Return the longest time that may lie between two packets, in seconds."""
+    if flow.rate is not None:
+        return 2 / flow.rate
+    if flow.interval is None:
+        return 0.0
+    found = [float(number) * UNITS[unit] for number, unit in TIME.findall(flow.interval)]
+    if flow.interval.startswith(UNBOUNDED) or not found:
+        return flow.seconds
+    return min(LONGEST * max(found), flow.seconds)
 
 
 def _count(flow: Flow) -> int:
