@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from conftest import TREE
@@ -355,6 +357,10 @@ def test_a_receiver_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 def test_hosts_have_addresses_of_one_network() -> None:
     text = hosts.script(["a", "b"])
     assert text.endswith("be_hosts a b")
+    # A namespace that is no host has a name that no host can have.
+    [own] = re.findall(r'quiet (\w+) "\$@"', text)
+    with pytest.raises(ValidationError):
+        flow(to=own)
     # What the script gives to the n-th is what is sent to.
     for address in (hosts.IPV4, hosts.IPV6):
         assert address.partition("{")[0] in text

@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 # Hosts as namespaces of one machine, each with one port, joined by a bridge in a namespace of its own.
 # Nobody has to ask where a host is, and nothing but packets of ours is on the links. It goes on from
-# net.sh.
+# net.sh. No host has capitals in its name.
 
 # The n-th host has these addresses: of its port, and of both families in one network.
 mac() { # n
@@ -10,14 +10,14 @@ mac() { # n
 }
 
 be_hosts() { # name...
-	quiet bridge "$@"
-	ip -n bridge link add bridge type bridge mcast_snooping 0 ageing_time 0
-	ip -n bridge link set bridge up
+	quiet BRIDGE "$@"
+	ip -n BRIDGE link add bridge type bridge mcast_snooping 0 ageing_time 0
+	ip -n BRIDGE link set bridge up
 	number=0
 	for host; do
 		number=$((number + 1))
-		pair "port$number" bridge "$(printf '02:00:00:00:02:%02x' $number)" eth0 "$host" "$(mac $number)"
-		ip -n bridge link set "port$number" master bridge
+		pair "port$number" BRIDGE "$(printf '02:00:00:00:02:%02x' $number)" eth0 "$host" "$(mac $number)"
+		ip -n BRIDGE link set "port$number" master bridge
 		ip -n "$host" link set lo up
 		speak "$IN/$host" eth0
 	done
