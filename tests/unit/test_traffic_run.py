@@ -173,7 +173,10 @@ def test_settings_of_a_kernel_come_after_one_another() -> None:
     [
         ("rate = 1000", 'rate = 1000\ninterval = "1ms"', "rate and interval: expected one of them"),
         ('to = "b"', 'to = "a"', "from and to are 'a': expected two hosts"),
-        ('from = "a"', 'from = "a/../b"', "should match pattern"),
+        ('from = "a"', 'from = "a/../b"', "'a/../b': expected at most 15 of a-z, 0-9 and -"),
+        ('name = "one way"', 'name = "one|way"', "'one|way': expected at most 40 of"),
+        ("rate = 1000", 'interval = "1 s"', "'1 s': expected a time or a generator of times"),
+        ("rate = 1000", 'realtime = "fifo:100"', "'fifo:100': expected fifo:PRIORITY"),
         ('{ realtime = "fifo:50" }', '{ realtime = "fifo:0" }', "'real time': flow.realtime: "),
         ('{ realtime = "fifo:50" }', "{ speed = 1 }", "'real time': flow.speed: Extra inputs"),
         ('{ realtime = "fifo:50" }', "{ port = 1 }", "port is the same with every setting"),
@@ -217,6 +220,8 @@ def test_a_bad_file_is_one_line_with_its_place(
         read(written(tmp_path, text))
     assert why in str(caught.value)
     assert "few.toml" in str(caught.value)
+    # One fault is told once.
+    assert "; line " not in str(caught.value)
 
 
 @pytest.mark.parametrize(

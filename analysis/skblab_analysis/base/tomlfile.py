@@ -33,8 +33,19 @@ def read(model: type[Model], file: Path, what: str) -> Model:
         return model.model_validate(parse(text, f"{what} {file}"))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
-        said = [(fault["loc"], _said(fault["type"], fault["msg"])) for fault in faults]
+        said = [
+            (fault["loc"], _said(fault["type"], fault["msg"]))
+            for fault in faults
+            # A list whose items are wrong counts as too short, which it is not.
+            if fault["type"] != "too_short"
+            or not any(_inside(other["loc"], fault["loc"]) for other in faults)
+        ]
         raise _complaint(file, text, said) from error
+
+
+def _inside(place: Place, other: Place) -> bool:
+    """Return whether a place lies within another one."""
+    return len(place) > len(other) and place[: len(other)] == other
 
 
 def _said(kind: str, message: str) -> str:

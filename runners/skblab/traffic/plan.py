@@ -7,6 +7,7 @@ The first setting is what others are compared with. All flows of a trial run at 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -31,12 +32,40 @@ from skblab_analysis.formats.published import read as read_published
 from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as SettingName
 
+
+def _like(pattern: str, expected: str) -> AfterValidator:
+    """Return what lets texts through that are as a pattern says, which is told in words."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r}: expected {expected}")
+        return text
+
+    return AfterValidator(check)
+
+
 # What a kernel takes as the name of a namespace here, and a file as that of a host.
-Host = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,14}$")]
+Host = Annotated[
+    str, _like(r"[a-z][a-z0-9-]{0,14}", "at most 15 of a-z, 0-9 and -, and first a letter")
+]
 # A flow's name is of its rows, too.
-FlowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$")]
+FlowName = Annotated[
+    str,
+    _like(
+        r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}",
+        "at most 40 of A-Z, a-z, 0-9, blank, ., _ and -, and first a letter or digit",
+    ),
+]
 Generator = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.:,*/_A-Z-]+$", max_length=200)]
-Realtime = Annotated[str, StringConstraints(pattern=r"^(fifo|rr):[1-9][0-9]?$")]
+Interval = Annotated[
+    str,
+    StringConstraints(max_length=200),
+    _like(r"[a-z0-9.:,*/_A-Z-]+", "a time or a generator of times, such as 1ms or poisson:1ms"),
+]
+Realtime = Annotated[
+    str,
+    _like(r"(fifo|rr):[1-9][0-9]?", "fifo:PRIORITY or rr:PRIORITY, 1 to 99, such as fifo:50"),
+]
 LONGEST_SECONDS = 86_400
 PORT = 5000
 # What is of packets, whoever sends them: a setting cannot change it.
@@ -86,7 +115,7 @@ class Flow(_Part):
         None
     )
     interval: Annotated[
-        Generator | None, Field(description="times between packets, of a generator")
+        Interval | None, Field(description="times between packets, of a generator")
     ] = None
     frame: Annotated[
         int | Generator | None, Field(description="Ethernet frames with checksum, bytes")
