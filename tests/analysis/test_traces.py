@@ -415,6 +415,23 @@ def test_a_file_that_is_cut_keeps_its_whole_packets(tmp_path: Path, name: str) -
         assert stream(document).received == whole_before(data, cut, name), cut
 
 
+@pytest.mark.parametrize(("name", "head"), [("timestamps", 0), ("luna", None), ("pcap", 24)])
+def test_a_file_without_packets_tells_the_same_fields(
+    tmp_path: Path, name: str, head: int | None
+) -> None:
+    data = SAMPLES[name]
+    begin = data[: data.index(b"\n") + 1 if head is None else head]
+    none, some = (stream(read(tmp_path, text, NAMES[name])) for text in (begin, data))
+    assert none.received == 0 and none.delay_unknown == some.delay_unknown
+
+    def unknown(found: Stream) -> set[str]:
+        # These take a packet, or two.
+        return {key for key, value in found if value is None} - {"transmission", "rate"}
+
+    assert unknown(none) == unknown(some)
+    assert none.lost == (None if name == "timestamps" else 0)
+
+
 @examples
 @given(st.data())
 def test_any_file_is_read_or_refused_in_a_line(

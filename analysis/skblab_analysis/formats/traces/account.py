@@ -55,7 +55,10 @@ class Account:
         self._other = 0
         self._not_by_kernel = 0
         self._unlike = 0
-        self._has: dict[str, bool] = {}
+        # Until a packet comes: all that the source does not say it lacks.
+        self._has = {
+            name: name not in origin.unknown for name in ("sequence", "sent", "flow", "payload")
+        } | {"kind": origin.format != "timestamps"}
 
     def take(self, chunk: Chunk) -> npt.NDArray[np.uint32]:
         """Take packets in; return their flags as records have them."""
