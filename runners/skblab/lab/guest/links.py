@@ -54,7 +54,7 @@ def up(script: Sequence[str], labroot: LabRoot) -> Iterator[Path]:
         assert process.stdout is not None and process.stderr is not None
         if process.stdout.readline().strip() != READY:
             said = process.stderr.read().strip().splitlines() or ["it said nothing"]
-            raise SkblabError(f"the links of the guests could not be made: {said[-1]}")
+            raise SkblabError(f"the networks could not be made: {said[-1]}")
         yield Path("/proc", str(process.pid), "ns", "net")
     finally:
         process.kill()
