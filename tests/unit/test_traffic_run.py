@@ -83,7 +83,7 @@ def test_a_flow_is_a_receiver_and_a_sender() -> None:
     found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
     assert " ".join(found.receiver) == (
         "/b/skblab-traffic receive --bind 192.0.2.2:5000 --expect 2000 --interval 1000000.000ns "
-        "--idle 1.002 --seconds 122 --same-clock"
+        "--idle 1.002 --seconds 122 --rcvbuf 16777216 --same-clock"
     )
     assert " ".join(found.sender) == (
         "/a/skblab-traffic send --to 192.0.2.2:5000 --seconds 62 --count 2000 --rate 1000 "

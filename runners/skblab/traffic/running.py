@@ -32,6 +32,8 @@ from skblab_analysis.traffic.rows import Exchanged
 READY_SECONDS = 60
 # How long a receiver waits for more packets, beyond the time that may lie between two of them.
 IDLE_SECONDS = 1.0
+# Memory for packets that wait for a receiver: what it has no time for is no loss of the network.
+RCVBUF = 16 << 20
 # A machine that is busy ends later than it should.
 LATE_SECONDS = 60.0
 LOOK_SECONDS = 0.05
@@ -82,6 +84,7 @@ def ends(flow: Flow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
         "--interval": _interval(flow),
         "--idle": f"{IDLE_SECONDS + _longest(flow):g}",
         "--seconds": f"{limit + READY_SECONDS:g}",
+        "--rcvbuf": RCVBUF,
         "--realtime": flow.receiver_realtime,
         "--cpu": flow.receiver_cpu,
     }
