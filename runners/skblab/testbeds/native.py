@@ -72,7 +72,9 @@ class Native:
         step = None
         if document.step is not None:
             number = document.step.sequence
-            step = Step(number, number, document.step.at_ns // 1000)
+            # When it was due. When it left is not told, but no packet of all was later than this.
+            late_ns = document.late.max_ns if document.late else 0
+            step = Step(number, number, (document.step.at_ns + late_ns) // 1000)
         return Sent(document.sent, document.unsent, round(document.seconds * 1e6), step)
 
 
