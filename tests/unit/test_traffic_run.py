@@ -264,7 +264,7 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("moon\n1\n", "expected a column `experiment`"),
-        ("experiment,iat_max_us\nx,many\n", "row 2: could not convert string to float: 'many'"),
+        ("# Whose?\nexperiment,iat_max_us\n\nx,many\n", "line 4: could not convert string"),
         ("experiment,iat_max_us\ny,1\n", "'x': expected one of y"),
     ],
     ids=str,

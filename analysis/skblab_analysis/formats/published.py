@@ -37,11 +37,13 @@ class Published:
 def read(file: Path) -> dict[str, Published]:
     """Return a file's figures by experiment; UsageError says what is wrong with it."""
     lines = textfile.read(file, "the published figures").splitlines()
-    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-    if not rows or "experiment" not in rows[0]:
+    kept = [(at, line) for at, line in enumerate(lines, 1) if not line.startswith("#")]
+    reader = csv.DictReader(line for _, line in kept)
+    rows = [(kept[reader.line_num - 1][0], row) for row in reader]
+    if not rows or "experiment" not in rows[0][1]:
         raise UsageError(f"the published figures {file}: expected a column `experiment`")
     found: dict[str, Published] = {}
-    for number, row in enumerate(rows, 2):
+    for number, row in rows:
         try:
             times = {
                 name: float(row[column]) * NANOSECONDS
@@ -49,7 +51,7 @@ def read(file: Path) -> dict[str, Published]:
                 if row.get(column)
             }
         except ValueError as error:
-            raise UsageError(f"the published figures {file}, row {number}: {error}") from None
+            raise UsageError(f"the published figures {file}, line {number}: {error}") from None
         found[row["experiment"]] = Published(times)
     return found
 
