@@ -65,7 +65,7 @@ class Router:
 def bed(router: Router, tester: Host) -> Virtio:
     made = Virtio(
         *(cast(Transport, router), cast(Transport, tester), VIRTIO.machine(2), 0, ROUTER, MACS),
-        native=Native("/there/skblab-traffic"),
+        generator=Native("/there/skblab-traffic"),
         near=("net", "native"),
     )
     made.opens = lambda transport, text: cast(

@@ -293,7 +293,7 @@ class HostMachines:
                 testbed = stack.enter_context(
                     taken(self.file, tester, router, who, self.sender, folders)
                 )
-                if testbed.native is not None and self.file.tester.sender is None:
+                if testbed.generator is not None and self.file.tester.sender is None:
                     self.reporter.say(
                         f"the kernel of {self.file.tester.ssh} has no pktgen: skblab-traffic sends"
                     )
@@ -402,7 +402,7 @@ class HostMachines:
         facts = {f"router {name}": value for name, value in router.items()}
         asked = inventory.read(testbed.tester, None)
         facts |= {f"tester {name}": value for name, value in asked.items()}
-        facts["tester generator"] = "pktgen" if testbed.native is None else "skblab-traffic"
+        facts["tester generator"] = testbed.generator.name if testbed.generator else "pktgen"
         return Environment(
             kernel=Kernel(
                 release=router["release"],

@@ -18,7 +18,7 @@ from skblab.machine.transport import Shell, Transport
 from skblab.machine.watch import Watch
 from skblab.testbeds import base
 from skblab.testbeds.base import SECONDS, SENT, Offered, calling, counts
-from skblab.testbeds.native import Native
+from skblab.testbeds.generator import Generator
 from skblab.testbeds.sending import Sending, Sent
 from skblab_analysis.base.errors import SkblabError
 
@@ -33,8 +33,8 @@ class Apart:
 
     `names`: what the scripts take from their environment, such as the addresses of ports. `still`:
     seconds for which counters that do not agree have to be the same to be believed, where a driver
-    updates them only now and then. `native` sends in pktgen's place. `near`: the tester's scripts.
-    `rooms`: generator and sink are in namespaces.
+    updates them only now and then. `generator`: what sends in pktgen's place. `near`: the tester's
+    scripts. `rooms`: generator and sink are in namespaces.
     """
 
     transport: Transport
@@ -44,7 +44,7 @@ class Apart:
     parts: tuple[str, ...]
     names: dict[str, str] = field(default_factory=dict)
     still: float = field(default=0.0, kw_only=True)
-    native: Native | None = field(default=None, kw_only=True)
+    generator: Generator | None = field(default=None, kw_only=True)
     near: tuple[str, ...] = field(default=base.TESTER, kw_only=True)
     rooms: bool = field(default=True, kw_only=True)
     opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
@@ -81,18 +81,18 @@ class Apart:
 
         Returns what came of it, packets that came to the sink of it, and in all.
         """
-        if self.native is not None:
-            return self._natively(self.native, sending, tag)
+        if self.generator is not None:
+            return self._by(self.generator, sending, tag)
         call = calling("send", sending, self.cpu, tag)
         printed = self.sender(call, "the generator", sending.seconds)
         sent, refused, took, received, whole = counts("the generator", printed, SENT)
         told = Sent(sent, refused, took, base.stepped(self.tester, sending))
         return told, received, whole
 
-    def _natively(self, native: Native, sending: Sending, tag: str) -> tuple[Sent, int, int]:
+    def _by(self, generator: Generator, sending: Sending, tag: str) -> tuple[Sent, int, int]:
         far = "s1" if sending.tester else "s0"
         before = self._seen(f"came {far}")
-        told = native.send(self.tester, sending, self.names, tag)
+        told = generator.send(self.tester, sending, self.names, tag)
         whole = self._seen(f"settled {far} {before + told.sent}")
         return told, whole - before, whole
 

@@ -25,6 +25,7 @@ from skblab.testbeds import base
 from skblab.testbeds.apart import Apart
 from skblab.testbeds.asked import Asked, Stream, Traffic
 from skblab.testbeds.base import CableError, Offered, calling
+from skblab.testbeds.generator import Generator
 from skblab.testbeds.hostsfile import HostsFile
 from skblab.testbeds.native import NAME, Native
 from skblab.testbeds.sending import Sending
@@ -165,7 +166,7 @@ def taken(
         macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
         local = lists.parse(near["near"])
         cpu = local[-1] if local else int(near["cpus"]) - 1
-        native = None
+        generator: Generator | None = None
         if near["pktgen"] == "no" and file.tester.sender == "pktgen":
             raise UsageError(
                 f"the kernel of {file.tester.ssh} has no pktgen (CONFIG_NET_PKTGEN), which the "
@@ -173,7 +174,7 @@ def taken(
             )
         if near["pktgen"] == "no" or file.tester.sender == NAME:
             folder = stack.enter_context(brought(tester, sender()))
-            native = Native(f"{folder}/{NAME}", GENERATOR, cpu)
+            generator = Native(f"{folder}/{NAME}", GENERATOR, cpu)
         made = Hosts(
             one_shell,
             tester,
@@ -185,7 +186,7 @@ def taken(
             ports=(file.tester.generator, *file.router.ports, file.tester.sink),
             loop=file.tester.loop is not None,
             still=DRIVER_SECONDS,
-            native=native,
+            generator=generator,
             nodes=int(far["nodes"]) or 1,
         )
         try:

@@ -50,6 +50,11 @@ class Native:
     cpu: int | None = None
     batch: int = BATCH
 
+    @property
+    def name(self) -> str:
+        """Which generator it is."""
+        return NAME
+
     def argv(self, sending: Sending, macs: Mapping[str, str], tag: str = "") -> list[str]:
         """Return the command; `macs` are the ports' addresses by the names that tester.sh has."""
         device, mac = ALONE if sending.tester else WHOLE

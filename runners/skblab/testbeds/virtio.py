@@ -122,7 +122,7 @@ class OneRouter:
                 0,
                 ROUTER,
                 MACS,
-                native=Native(programs[NAME]),
+                generator=Native(programs[NAME]),
                 near=("net", "native"),
                 rooms=self.rooms,
                 programs=programs,
