@@ -30,6 +30,7 @@ from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, S
 from skblab_analysis.formats.pktsink import ArrivalsDocument, CountsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.formats.sender import SenderAnswer, SenderRequest
 from skblab_analysis.formats.summary import SummaryDocument
 from skblab_analysis.formats.traces.document import ImportDocument
 from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
@@ -55,6 +56,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "pktsink": ArrivalsDocument,
     "pktsink-counts": CountsDocument,
     "scripts": ScriptsDocument,
+    "sender-answer": SenderAnswer,
+    "sender-request": SenderRequest,
     "summary": SummaryDocument,
     "traffic-echo": EchoDocument,
     "traffic-import": ImportDocument,

@@ -25,6 +25,7 @@ from skblab.testbeds import base
 from skblab.testbeds.apart import Apart
 from skblab.testbeds.asked import Asked, Stream, Traffic
 from skblab.testbeds.base import CableError, Offered, calling
+from skblab.testbeds.command import Command
 from skblab.testbeds.generator import Generator
 from skblab.testbeds.hostsfile import HostsFile
 from skblab.testbeds.native import NAME, Native
@@ -33,7 +34,8 @@ from skblab_analysis.base.errors import UsageError
 
 NAMESPACE = "router"
 # What a command where the generator's port is begins with.
-GENERATOR = ("nsenter", "--net=/run/netns/generator", "--")
+INSIDE = "generator"
+GENERATOR = ("nsenter", f"--net=/run/netns/{INSIDE}", "--")
 PARTS = (*base.LIBRARY, "hosts")
 # They tell whether the machines are joined as the hosts file has it.
 GREETING = 100
@@ -42,7 +44,7 @@ DRIVER_SECONDS = 2.5
 GREETING_RATE = 1000.0
 # Before packets are sent once more, in seconds.
 GREETING_PAUSES = (2.0, 5.0)
-MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "S1_MAC")
+MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "C0_MAC", "S1_MAC")
 NO_LOOP = (
     "the tester has no loop: without two ports joined to each other ([tester] loop in the hosts "
     "file) its own maximum is not known"
@@ -167,14 +169,12 @@ def taken(
         local = lists.parse(near["near"])
         cpu = local[-1] if local else int(near["cpus"]) - 1
         generator: Generator | None = None
-        if near["pktgen"] == "no" and file.tester.sender == "pktgen":
-            raise UsageError(
-                f"the kernel of {file.tester.ssh} has no pktgen (CONFIG_NET_PKTGEN), which the "
-                'hosts file asks for: expected sender = "skblab-traffic", or no sender'
-            )
-        if near["pktgen"] == "no" or file.tester.sender == NAME:
-            folder = stack.enter_context(brought(tester, sender()))
-            generator = Native(f"{folder}/{NAME}", GENERATOR, cpu)
+        match _sender(file, near):
+            case "command":
+                generator = _command(file, tester)
+            case "skblab-traffic":
+                folder = stack.enter_context(brought(tester, sender()))
+                generator = Native(f"{folder}/{NAME}", GENERATOR, cpu)
         made = Hosts(
             one_shell,
             tester,
@@ -193,6 +193,28 @@ def taken(
             yield made
         finally:
             made.end()
+
+
+def _sender(file: HostsFile, near: Mapping[str, str]) -> str:
+    """Return what sends, where the file leaves it open too; UsageError if the tester lacks it."""
+    if near["pktgen"] == "no" and file.tester.sender == "pktgen":
+        raise UsageError(
+            f"the kernel of {file.tester.ssh} has no pktgen (CONFIG_NET_PKTGEN), which the "
+            'hosts file asks for: expected sender = "skblab-traffic", or no sender'
+        )
+    return file.tester.sender or ("pktgen" if near["pktgen"] == "yes" else NAME)
+
+
+def _command(file: HostsFile, tester: Transport) -> Command:
+    """Return the file's command; UsageError if it is no program of the tester's."""
+    argv = file.tester.command
+    assert argv is not None
+    if tester.run(["test", "-f", argv[0], "-a", "-x", argv[0]]).status:
+        raise UsageError(
+            f"{file.tester.ssh} has no program {argv[0]}, which the hosts file has as command: "
+            "expected one there that can be executed"
+        )
+    return Command(argv, GENERATOR, INSIDE)
 
 
 def router_taken(

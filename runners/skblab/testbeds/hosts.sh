@@ -226,7 +226,7 @@ take_tester() { # who generator sink [loop loop]
 	# Where there is none, skblab-traffic sends.
 	if [ -e /proc/net/pktgen ] || modprobe -q pktgen 2>/dev/null; then has=yes; else has=no; fi
 	printf 'pktgen=%s ' "$has"
-	facts g0:generator s0:sink ${1:+s1:sink}
+	facts g0:generator s0:sink ${1:+c0:generator s1:sink}
 }
 
 take_router() { # who in out

@@ -11,6 +11,8 @@ ssh = "root@tester"
 generator = "enp3s0f0"
 sink = "enp3s0f1"
 loop = ["enp4s0f0", "enp4s0f1"] optional: two more ports, joined to each other
+sender = "command"              optional: what sends, here a command of the user's
+command = ["/usr/local/bin/x"]  which one
 """
 
 from __future__ import annotations
@@ -43,6 +45,18 @@ def _is_port(name: str) -> str:
 
 
 Port = Annotated[str, AfterValidator(_is_port)]
+
+
+def _is_command(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if not argv or not argv[0].startswith("/") or not all(word.isprintable() for word in argv):
+        raise ValueError(
+            f"{list(argv)}: expected the path of a program on the tester and its arguments, such "
+            'as ["/usr/local/bin/my-tester", "--fast"]'
+        )
+    return argv
+
+
+Argv = Annotated[tuple[str, ...], AfterValidator(_is_command)]
 
 
 class _Host(BaseModel):
@@ -91,10 +105,17 @@ class Tester(_Host):
         Field(description="two more ports, joined to each other: what the tester can do alone"),
     ] = None
     sender: Annotated[
-        Literal["pktgen", "skblab-traffic"] | None,
+        Literal["pktgen", "skblab-traffic", "command"] | None,
         Field(
-            description="`pktgen`, or `skblab-traffic`, which is copied there; without it pktgen "
-            "if the kernel has it"
+            description="`pktgen`; `skblab-traffic`, which is copied there; or `command`, one of "
+            "your own; without it pktgen if the kernel has it"
+        ),
+    ] = None
+    command: Annotated[
+        Argv | None,
+        Field(
+            description='with `sender = "command"`: a program on the tester and its arguments, '
+            "see [use another tester](../howto/use-another-tester.md)"
         ),
     ] = None
 
@@ -102,6 +123,14 @@ class Tester(_Host):
     def ports(self) -> tuple[str, ...]:
         """Generator, sink, and the loop's if there is one."""
         return self.generator, self.sink, *(self.loop or ())
+
+    @model_validator(mode="after")
+    def _sends(self) -> Self:
+        if self.sender == "command" and self.command is None:
+            raise ValueError('sender = "command" needs command = ["/PROGRAM", "ARGUMENT", …]')
+        if self.sender != "command" and self.command is not None:
+            raise ValueError('command needs sender = "command"')
+        return self
 
 
 class HostsFile(BaseModel):

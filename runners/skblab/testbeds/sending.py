@@ -29,12 +29,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Sent:
-    """What a generator says of its packets: sent, refused by its device, and how long it took."""
+    """What a generator says of its packets: sent, refused by its device, and how long it took.
+
+    `received` is what came to the sink, of one that counts that itself.
+    """
 
     sent: int
     refused: int
     microseconds: int
     step: Step | None = None
+    received: int | None = None
 
 
 @dataclass(frozen=True)
