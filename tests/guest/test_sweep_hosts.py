@@ -12,6 +12,11 @@ import schema_checks
 from conftest import Skblab
 from delivered import delivered
 from retries import no_retries
+from skblab.lab import portable, tools
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport.host import brought
+from skblab.testbeds.native import NAME
 from skblab_analysis.events import summary as events_summary
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import Run, load
@@ -46,6 +51,7 @@ chmod +x /usr/local/sbin/pcm
 cat >/usr/local/sbin/pcm.csv <<'END'
 """
 RECORDED = Path(__file__).resolve().parents[1] / "analysis" / "pcm" / "pcm-202604.csv"
+EXAMPLE = Path(__file__).resolve().parents[2] / "runners" / "adapters" / "skblab_traffic.py"
 
 
 def swept(skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path) -> tuple[Run, str]:
@@ -137,3 +143,30 @@ def test_our_own_sender_sends_from_a_host(
         delivered(delay, 200)
     # Neither the program nor its folder stays there.
     assert hosts.state_of(hosts.tester) == before
+
+
+@pytest.mark.slow
+def test_a_command_of_the_users_sends_from_a_host(
+    skblab: Skblab, hosts: Hosts, lab: LabRoot, experiment: Path, tmp_path: Path
+) -> None:
+    reporter, tester = Reporter(quiet=True), hosts.tester.transport
+    bundle = portable.ensure(lab, tools.ensure_traffic(lab, reporter) / NAME, reporter)
+    with brought(tester, bundle) as folder:
+        program = f"{folder}/my-tester"
+        tester.put(EXAMPLE, program)
+        tester.run(["chmod", "+x", program]).check("the example")
+        asked = tmp_path / "another.toml"
+        asked.write_text(
+            f'{hosts.file.read_text()}sender = "command"\n'
+            f'command = ["{program}", "{folder}/{NAME}"]\n'
+        )
+        before = hosts.state_of(hosts.tester)
+        run, _ = swept(skblab, replace(hosts, file=asked), experiment, tmp_path)
+        assert hosts.state_of(hosts.tester) == before
+    no_retries(run)
+    environment = run.document.environment
+    assert environment is not None
+    assert environment.more["tester generator"] == f"{program} {folder}/{NAME}"
+    [latency] = latency_summary.of(run)
+    for delay in (*latency.delays, latency.testers[0]):
+        delivered(delay, 200)
