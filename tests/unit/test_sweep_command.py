@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,8 @@ import schema_checks
 from skblab.lab import paths
 from skblab.machine.transport import LocalTransport, Shell, Transport
 from skblab.machine.transport.base import Done
+from skblab.sweep.experiment import Experiment
+from skblab.sweep.hostmachines import require_sink
 from skblab.testbeds import HOSTS, Offered, Sending, hosts, hostsfile
 from skblab.testbeds.asked import MOST_PACKETS, Stream
 from skblab.testbeds.command import Command
@@ -215,6 +218,38 @@ def test_the_kernel_counts_what_came_to_the_sink() -> None:
     assert tester.asked["vlan"] == 7
 
 
+COUNTED = {**ANSWER, "received": 970}
+
+
+@pytest.mark.parametrize(
+    ("handed", "tester", "wanted"),
+    [
+        (["7 100\n", "1070\n"], False, Offered(990, 970, 970, 999_000, 10)),
+        # The router's counters are late.
+        (["100\n", "600\n", "1080\n", "1080\n"], False, Offered(990, 980, 970, 999_000, 10)),
+        ([], True, Offered(990, 990, 970, 999_000, 10)),
+    ],
+    ids=["at once", "late", "alone"],
+)
+def test_a_command_counts_where_the_kernel_has_no_sink(
+    handed: list[str], tester: bool, wanted: Offered
+) -> None:
+    # No counter of the tester's kernel is looked at: there would be none to be taken.
+    machine, generator = Machine(COUNTED), Command(("/bin/x",), counts=True)
+    made = bed(Router(*handed), machine, generator)
+    sending = Sending(STREAM, 1000, rate=1000.0, seconds=2.0, tester=tester)
+    assert made.offer(sending) == wanted
+    assert machine.argv == ["timeout", "--kill-after=5", "122", "/bin/x"]
+    assert (machine.asked["device"], machine.asked["namespace"]) == (None, None)
+    schema_checks.schema("sender-request").validate(machine.asked)
+    schema_checks.schema("sender-answer").validate(COUNTED)
+
+
+def test_a_command_that_has_to_count_does() -> None:
+    with pytest.raises(SkblabError, match='`/bin/x` did not print "received": expected the packet'):
+        Command(("/bin/x",), counts=True).send(cast(Transport, Machine(ANSWER)), SENDING, MACS, "")
+
+
 def test_a_command_is_run_as_it_stands(tmp_path: Path) -> None:
     """By a shell's word a program with a blank in its name would be another one."""
     program = tmp_path / "my tester"
@@ -264,6 +299,87 @@ def test_a_hosts_file_says_which_command(tmp_path: Path, more: str, said: str) -
         hostsfile.read(file)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+APART = HOSTS_FILE.replace(
+    'generator = "eth1"\nsink = "eth2"',
+    'generator = "02:00:00:00:0A:01"\nsink = "02:00:00:00:0a:04"',
+)
+
+
+def test_ports_that_the_kernel_does_not_have_are_addresses(tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    more = 'loop = ["02:00:00:00:0a:05", "02:00:00:00:0a:06"]\n'
+    file.write_text(f'{APART}{more}sender = "command"\ncommand = ["/bin/sh"]\n')
+    found = hostsfile.read(file)
+    assert found.tester.apart
+    assert found.tester.ports == tuple(f"02:00:00:00:0a:0{number}" for number in (1, 4, 5, 6))
+    assert hostsfile.HostsFile.model_validate_json(found.model_dump_json(by_alias=True)) == found
+    made = hosts._command(found, LocalTransport())
+    assert (made.counts, made.inside, made.namespace) == (True, (), None)
+    plain = tmp_path / "plain.toml"
+    plain.write_text(HOSTS_FILE)
+    assert not hostsfile.read(plain).tester.apart
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", '02:00:00:00:0a:01 is a port that the kernel does not have: expected sender = "c'),
+        ('"02:00:00:00:0a:04"', '"eth2"', "expected names of all ports, or addresses of all"),
+        ("", 'loop = ["eth3", "eth4"]\n', "expected names of all ports, or addresses of all"),
+        ("02:00:00:00:0a:04", "02:00:00:00:0a", "'02:00:00:00:0a': expected the Ethernet address"),
+        ("02:00:00:00:0a:04", "03:00:00:00:0a:04", "'03:00:00:00:0a:04': expected the Ethernet a"),
+        ("02:00:00:00:0a:04", "02:00:00:00:0a:01", "expected ports that differ"),
+    ],
+)
+def test_what_is_wrong_with_such_ports_is_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(APART.replace(old, new) if old else APART + new)
+    with pytest.raises(UsageError) as refused:
+        hostsfile.read(file)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_packets_cannot_be_timed_where_the_kernel_has_no_sink(tmp_path: Path) -> None:
+    def experiment(**measure: object) -> Experiment:
+        return Experiment.model_validate({"name": "few", "question": "?", "measure": measure})
+
+    file = tmp_path / "lab.toml"
+    file.write_text(f'{APART}sender = "command"\ncommand = ["/bin/sh"]\n')
+    apart = hostsfile.read(file)
+    latency: dict[str, object] = {"rates": [200]}
+    require_sink(apart, experiment(throughput={}))
+    with pytest.raises(UsageError, match=r"\(\[measure.latency\]\), and the kernel of root@tester"):
+        require_sink(apart, experiment(throughput={}, latency=latency))
+    file.write_text(HOSTS_FILE)
+    require_sink(hostsfile.read(file), experiment(latency=latency))
+
+
+def test_a_tester_without_ports_of_the_kernels_says_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(f'{APART}sender = "command"\ncommand = ["/bin/sh"]\n')
+    calls: list[list[str]] = []
+
+    def taken(transport: Transport, call: list[str], host: str) -> AbstractContextManager[object]:
+        calls.append(call)
+        return nullcontext({"pktgen": "no", "near": "", "cpus": "4"})
+
+    monkeypatch.setattr(hosts, "_taken", taken)
+    with hosts._tester(hostsfile.read(file), LocalTransport(), "me") as near:
+        assert near == {
+            **{"pktgen": "no", "near": "", "cpus": "4"},
+            **{"G0_MAC": "02:00:00:00:0a:01", "S0_MAC": "02:00:00:00:0a:04"},
+        }
+    file.write_text(HOSTS_FILE)
+    with hosts._tester(hostsfile.read(file), LocalTransport(), "me"):
+        pass
+    assert calls == [["have_tester", "me"], ["take_tester", "me", "eth1", "eth2"]]
 
 
 @pytest.fixture

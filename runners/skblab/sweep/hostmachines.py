@@ -36,7 +36,7 @@ from skblab.machine.transport.host import brought, connected
 from skblab.machine.watch import HostLog
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.measure.base import Program
-from skblab.sweep.measures import required
+from skblab.sweep.measures import parts, required
 from skblab.sweep.planned import Boot
 from skblab.testbeds import Testbed, base, inventory
 from skblab.testbeds.asked import Traffic
@@ -61,6 +61,26 @@ def require(tools: Sequence[Tool], router: Transport, host: str) -> None:
                 f"{host} has no {tool.command}, which a measure of the experiment needs: install "
                 f"it there ({tool.install}), or leave it out of the experiment"
             )
+
+
+def require_sink(file: HostsFile, experiment: Experiment) -> None:
+    """Raise UsageError for a measure that looks at the sink's port in the kernel, if it has none.
+
+    Before anything is built or reached: the hosts file says it.
+    """
+    if not file.tester.apart:
+        return
+    timed = {
+        part.name: None
+        for part in parts(experiment.measure)
+        if any(program.where == "tester" for program in part.programs(experiment.measure))
+    }
+    if timed:
+        raise UsageError(
+            f"the experiment times packets at the tester's sink "
+            f"({', '.join(f'[measure.{name}]' for name in timed)}), and the kernel of "
+            f"{file.tester.ssh} does not have that port ({file.tester.sink}): leave it out"
+        )
 
 
 class NoWayError(UsageError):
@@ -403,6 +423,8 @@ class HostMachines:
         asked = inventory.read(testbed.tester, None)
         facts |= {f"tester {name}": value for name, value in asked.items()}
         facts["tester generator"] = testbed.generator.name if testbed.generator else "pktgen"
+        counts = testbed.generator is not None and testbed.generator.counts
+        facts["tester sink"] = f"counted by {'the generator' if counts else 'the kernel'}"
         return Environment(
             kernel=Kernel(
                 release=router["release"],

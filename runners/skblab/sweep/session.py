@@ -19,7 +19,7 @@ from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs
 from skblab.sweep.dryrun import setting
 from skblab.sweep.experiment import Experiment, knobs_of
-from skblab.sweep.hostmachines import HostMachines, remembered
+from skblab.sweep.hostmachines import HostMachines, remembered, require_sink
 from skblab.sweep.machines import Guests, Machines
 from skblab.sweep.measure.base import Program
 from skblab.sweep.measure.exact import Counting
@@ -118,6 +118,7 @@ def _machines(
     """
     if KINDS[asked.testbed] is HOSTS:
         file = remembered(folder.path / MACHINES)
+        require_sink(file, plan.experiment)
         inputs.check(folder, inputs.files(plan) | {"hosts": file.key})
 
         def same(found: Environment) -> None:

@@ -17,6 +17,10 @@ class Generator(Protocol):
     def name(self) -> str:
         """Which one it is, for `run.json`."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether it counts what came to the sink itself: the kernel does not have the ports."""
+
     def send(
         self, transport: Transport, sending: Sending, macs: Mapping[str, str], tag: str
     ) -> Sent:

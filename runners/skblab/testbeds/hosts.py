@@ -45,6 +45,8 @@ GREETING_RATE = 1000.0
 # Before packets are sent once more, in seconds.
 GREETING_PAUSES = (2.0, 5.0)
 MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "C0_MAC", "S1_MAC")
+# Of the tester's ports as the hosts file has them, one after the other.
+ADDRESSES = ("G0_MAC", "S0_MAC", "C0_MAC", "S1_MAC")
 NO_LOOP = (
     "the tester has no loop: without two ports joined to each other ([tester] loop in the hosts "
     "file) its own maximum is not known"
@@ -155,14 +157,14 @@ def taken(
     """
     with (
         contextlib.ExitStack() as stack,
-        _taken(tester, ["take_tester", who, *file.tester.ports], file.tester.ssh) as near,
+        _tester(file, tester, who) as near,
         router_taken(file, router, who) as far,
         staying(router) as one_shell,
     ):
-        for transport, host, ports in (
-            (tester, file.tester.ssh, ["g0:generator", "s0:sink"]),
-            (router, file.router.ssh, ["r0:router", "r1:router"]),
-        ):
+        waited = [(router, file.router.ssh, ["r0:router", "r1:router"])]
+        if not file.tester.apart:
+            waited.insert(0, (tester, file.tester.ssh, ["g0:generator", "s0:sink"]))
+        for transport, host, ports in waited:
             text = base.script(shlex.join(["linked", *ports]), *PARTS)
             transport.script(text).check(f"waiting for the links of {host}")
         macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
@@ -195,6 +197,18 @@ def taken(
             made.end()
 
 
+@contextlib.contextmanager
+def _tester(file: HostsFile, tester: Transport, who: str) -> Iterator[dict[str, str]]:
+    """Have the tester's ports; yields what is known of them, by name."""
+    ports, host = file.tester.ports, file.tester.ssh
+    if not file.tester.apart:
+        with _taken(tester, ["take_tester", who, *ports], host) as near:
+            yield near
+        return
+    with _taken(tester, ["have_tester", who], host) as near:
+        yield near | dict(zip(ADDRESSES, ports, strict=False))
+
+
 def _sender(file: HostsFile, near: Mapping[str, str]) -> str:
     """Return what sends, where the file leaves it open too; UsageError if the tester lacks it."""
     if near["pktgen"] == "no" and file.tester.sender == "pktgen":
@@ -214,6 +228,8 @@ def _command(file: HostsFile, tester: Transport) -> Command:
             f"{file.tester.ssh} has no program {argv[0]}, which the hosts file has as command: "
             "expected one there that can be executed"
         )
+    if file.tester.apart:
+        return Command(argv, counts=True)
     return Command(argv, GENERATOR, INSIDE)
 
 

@@ -229,6 +229,12 @@ take_tester() { # who generator sink [loop loop]
 	facts g0:generator s0:sink ${1:+c0:generator s1:sink}
 }
 
+# A tester whose ports another driver than the kernel's has, such as DPDK's: nobody else sweeps with it.
+have_tester() { # who
+	alone "$1"
+	echo "pktgen=no near= cpus=$(grep -c ^processor /proc/cpuinfo)"
+}
+
 take_router() { # who in out
 	alone "$1"
 	room router

@@ -45,6 +45,23 @@ def _is_port(name: str) -> str:
 
 
 Port = Annotated[str, AfterValidator(_is_port)]
+# Of one station: the lowest bit of the first byte is that of groups.
+_ADDRESS = re.compile(r"[0-9a-f][02468ace](?::[0-9a-f]{2}){5}")
+
+
+def _is_address(name: str) -> bool:
+    return _ADDRESS.fullmatch(name) is not None
+
+
+def _is_any_port(name: str) -> str:
+    if ":" not in name:
+        return _is_port(name)
+    if not _is_address(name.lower()):
+        raise ValueError(f"{name!r}: expected the Ethernet address of a port")
+    return name.lower()
+
+
+AnyPort = Annotated[str, AfterValidator(_is_any_port)]
 
 
 def _is_command(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,12 +113,23 @@ class Router(_Host):
 
 
 class Tester(_Host):
-    """Generator and sink: one machine, so that both ends of a packet are timed by one clock."""
+    """Generator and sink: one machine, so that both ends of a packet are timed by one clock.
 
-    generator: Annotated[Port, Field(description="port that sends")]
-    sink: Annotated[Port, Field(description="port that receives")]
+    A port that the kernel does not have, as another driver has it, is named by its address.
+    """
+
+    generator: Annotated[
+        AnyPort,
+        Field(
+            description="port that sends; its Ethernet address, if the kernel does not have it: "
+            "then your command counts, too"
+        ),
+    ]
+    sink: Annotated[
+        AnyPort, Field(description="port that receives; its address, if that of `generator` is")
+    ]
     loop: Annotated[
-        tuple[Port, Port] | None,
+        tuple[AnyPort, AnyPort] | None,
         Field(description="two more ports, joined to each other: what the tester can do alone"),
     ] = None
     sender: Annotated[
@@ -123,6 +151,24 @@ class Tester(_Host):
     def ports(self) -> tuple[str, ...]:
         """Generator, sink, and the loop's if there is one."""
         return self.generator, self.sink, *(self.loop or ())
+
+    @property
+    def apart(self) -> bool:
+        """Whether the kernel does not have the ports, whose addresses they are then."""
+        return _is_address(self.generator)
+
+    @model_validator(mode="after")
+    def _of_a_kind(self) -> Self:
+        if {_is_address(port) for port in self.ports} == {True, False}:
+            raise ValueError(
+                f"{', '.join(self.ports)}: expected names of all ports, or addresses of all"
+            )
+        if self.apart and self.sender != "command":
+            raise ValueError(
+                f"{self.generator} is a port that the kernel does not have: expected "
+                'sender = "command", and a command that sends from it'
+            )
+        return self
 
     @model_validator(mode="after")
     def _sends(self) -> Self:

@@ -55,6 +55,11 @@ class Native:
         """Which generator it is."""
         return NAME
 
+    @property
+    def counts(self) -> bool:
+        """The kernel does."""
+        return False
+
     def argv(self, sending: Sending, macs: Mapping[str, str], tag: str = "") -> list[str]:
         """Return the command; `macs` are the ports' addresses by the names that tester.sh has."""
         device, mac = ALONE if sending.tester else WHOLE
