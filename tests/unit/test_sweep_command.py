@@ -172,7 +172,7 @@ WHO = "the tester's command `/usr/local/bin/my-tester --x`"
         (Machine("", status=3, error="one\nno link\n"), f"{WHO} failed (exit 3): no link"),
         (Machine("", status=127, error="timeout: failed"), f"{WHO} failed (exit 127): timeout"),
         (Machine("", status=124), f"{WHO} did not answer within 122 s"),
-        (Machine("", status=137), f"{WHO} did not answer within 122 s"),
+        (Machine("", status=137), f"{WHO} was killed: it did not end within 122 s, or its"),
         (Machine(""), f"what {WHO} printed is not as expected: "),
         (Machine("done!"), f"what {WHO} printed is not as expected: "),
         (Machine("[]"), f"what {WHO} printed is not as expected: "),

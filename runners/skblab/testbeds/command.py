@@ -32,8 +32,9 @@ from skblab_analysis.formats.sender import (
 GRACE_SECONDS = 120
 # After it was told to end.
 KILL_SECONDS = 5
-# What `timeout` (coreutils) ends with if it had to end the command; the second is by SIGKILL.
-TOO_LATE = (124, 137)
+# What `timeout` (coreutils) ends with if it had to end the command, and if that took SIGKILL, which
+# may also have come from another.
+TOO_LATE, KILLED = 124, 137
 SOURCES = {"g0": "G0_MAC", "c0": "C0_MAC"}
 
 
@@ -100,8 +101,13 @@ class Command:
         return self._understood(self._ended(done, limit), request)
 
     def _ended(self, done: Done, limit: int) -> Done:
-        if done.status in TOO_LATE:
+        if done.status == TOO_LATE:
             raise SkblabError(f"{self._who} did not answer within {limit} s")
+        if done.status == KILLED:
+            raise SkblabError(
+                f"{self._who} was killed: it did not end within {limit} s, or its machine has no "
+                "memory left (see dmesg there)"
+            )
         return done.check(self._who)
 
     def _understood(self, done: Done, request: SenderRequest) -> Sent:
