@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import page_checks
@@ -19,6 +20,7 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.traffic.rows import FlowTimesRow
 from skblab_analysis.traffic.summary import of
+from skblab_analysis.traffic.view import tables
 
 
 def test_a_trial_has_a_row_for_each_kind_of_time(tmp_path: Path) -> None:
@@ -72,6 +74,52 @@ def test_flows_without_an_interval_are_compared_by_their_rate(tmp_path: Path) ->
     assert change.difference.effect == pytest.approx(995 / 950 - 1, abs=1e-3)
 
 
+def test_the_rate_that_was_asked_for_is_beside_the_one_that_was_sent(tmp_path: Path) -> None:
+    run = recorded(
+        tmp_path,
+        *(
+            exchanged(setting, block, 1000, 0, rate)
+            for block in range(3)
+            for setting, rate in zip(NAMES, (1000, 1000, 990), strict=True)
+        ),
+        exchanged("as fast as it goes", 0, 1000, 0, None),
+    )
+    [flow] = of(run)
+    # All of them sent 999.9 a second.
+    assert [exchange.rate for exchange in flow.exchanges] == [1000, 1000, 990, None]
+    assert [exchange.off for exchange in flow.exchanges] == [
+        pytest.approx(-1e-4),
+        pytest.approx(-1e-4),
+        pytest.approx(0.01),
+        None,
+    ]
+    # Of another rate than the baseline's none is compared, nor one without.
+    assert (flow.rate, flow.by_time) == (1000, True)
+    assert [change.setting for change in flow.changes] == ["priority 50"]
+    _, rates, *_ = tables(flow)
+    table = text(rates)
+    cells = [re.split(r"\s{2,}", line) for line in table.splitlines()]
+    lines = {name: figures for name, *figures in cells}
+    assert lines["setting"] == ["asked/s", "sent/s", "off"]
+    assert lines[BASELINE] == ["1 000", "999.9", "−0.0100\N{NO-BREAK SPACE}%"]
+    assert lines["the same again"] == ["990", "999.9", "+1.0000\N{NO-BREAK SPACE}%"]
+    assert lines["as fast as it goes"] == ["–", "999.9", "–"]
+    found = {
+        (figure.setting, figure.figure): (figure.value, figure.rate)
+        for figure in summary.of_run(run.folder, tmp_path).figures
+    }
+    off, rate = found["the same again", "rate off"]
+    assert off == pytest.approx(0.01)
+    assert rate == 990
+    assert ("as fast as it goes", "rate off") not in found
+    assert found["as fast as it goes", "send rate"] == (999.9, None)
+
+
+def test_without_a_rate_no_table_is_of_one(tmp_path: Path) -> None:
+    [flow] = of(study(tmp_path, rate=None))
+    assert all("asked/s" not in text(table) for table in tables(flow))
+
+
 def test_one_block_says_that_nothing_is_known_of_differences(tmp_path: Path) -> None:
     run = recorded(tmp_path, *(exchanged(name, 0, 1000) for name in NAMES))
     assert any("one block only" in sentence for sentence in findings.unseen(run))
@@ -100,6 +148,7 @@ def test_the_page_and_the_document_have_what_the_tables_have(tmp_path: Path) -> 
     page_checks.check(page)
     words = " ".join(page.read_text().split())
     assert "Traffic: one way" in words and "published" in words
+    assert "Rates: how far from what was asked for" in words
     document = summary.of_run(run.folder, page)
     found = {
         (figure.setting, figure.figure, figure.part): figure.value

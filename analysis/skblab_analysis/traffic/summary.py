@@ -4,6 +4,7 @@
 A figure of a setting is the median of its blocks; the smallest and the largest time are those of
 all blocks. Settings are compared block by block with the first one, by the 99th percentile of how
 far inter-arrival times are from what was asked for; of flows without an interval, by their rate.
+A setting that asks for another rate than the first one is not compared with it.
 """
 
 from __future__ import annotations
@@ -68,6 +69,17 @@ class Exchange:
     published: Published | None = None
 
     @property
+    def rate(self) -> int | None:
+        """Packets a second that were asked for; None: no rate was."""
+        return self.trials[0].rate
+
+    @property
+    def off(self) -> float | None:
+        """How far the rate that was sent is from it, a share of it; None if one is not known."""
+        sent, asked = self.send_rate, self.rate
+        return sent / asked - 1 if sent is not None and asked else None
+
+    @property
     def send_rate(self) -> float | None:
         """Packets a second that were sent, the median of blocks."""
         rates = [row.send_rate for row in self.trials if row.send_rate is not None]
@@ -101,7 +113,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class FlowSummary:
-    """All settings of one flow, the baseline first."""
+    """All settings of one flow, the baseline first; `rate`: the one that this asks for."""
 
     flow: str
     rate: int | None
@@ -112,7 +124,8 @@ class FlowSummary:
     @property
     def by_time(self) -> bool:
         """Whether settings are compared by a time, and not by a rate."""
-        return all(exchange.by_time for exchange in self.exchanges)
+        first = [one for one in self.exchanges if one.setting == self.baseline]
+        return all(one.by_time for one in first or self.exchanges)
 
     def change(self, setting: str) -> Change | None:
         """Return what a setting differs from the baseline; None if it is not compared."""
@@ -156,11 +169,11 @@ def _flow(
         )
         for name in names
     )
-    rates = {row.rate for row in good}
+    baseline = order[0] if order else names[0]
     return FlowSummary(
         flow=flow,
-        rate=rates.pop() if len(rates) == 1 else None,
-        baseline=(baseline := order[0] if order else names[0]),
+        rate=next((one.rate for one in exchanges if one.setting == baseline), None),
+        baseline=baseline,
         exchanges=exchanges,
         changes=tuple(_changes(exchanges, baseline)),
     )
@@ -197,6 +210,6 @@ def _changes(exchanges: Sequence[Exchange], baseline: str) -> list[Change]:
             ),
         )
         for other in exchanges
-        if other.setting != baseline and other.by_time == first.by_time
+        if other.setting != baseline and other.by_time == first.by_time and other.rate == first.rate
     ]
     return [Change(setting, change) for setting, change in found if change is not None]

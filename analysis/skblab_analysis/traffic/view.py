@@ -47,6 +47,10 @@ TITLES: dict[Kind, str] = {
     "jitter": "Jitter",
     "delay": "One-way delay",
 }
+# Of how far a rate is off, in per cent: a millionth of it.
+OFF_DIGITS = 4
+RATES = ("asked/s", "sent/s", "off")
+RATES_TITLE = "Rates: how far from what was asked for"
 FIGURES = ("min", "p50", "p99", "p99.9", "max", "std dev")
 OF_TIME = Wording(
     what="traffic",
@@ -76,6 +80,31 @@ class _Row:
     lost: str
     difference: str
     half: str
+
+
+def _columns(summary: FlowSummary, rows: Sequence[_Row]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the columns of the packets' table, and their cells."""
+    return known_columns(
+        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
+        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
+    )
+
+
+def _rates(summary: FlowSummary, space: str = " ") -> list[tuple[str, tuple[str, ...]]]:
+    """Return rates by setting, those asked for and reached; nothing if none was asked for."""
+    if all(exchange.rate is None for exchange in summary.exchanges):
+        return []
+    return [
+        (
+            exchange.setting,
+            (
+                number(exchange.rate, 0, space),
+                number(exchange.send_rate, 1, space),
+                share(exchange.off, OFF_DIGITS, sign=True),
+            ),
+        )
+        for exchange in summary.exchanges
+    ]
 
 
 def _rows(summary: FlowSummary, space: str = " ") -> list[_Row]:
@@ -136,30 +165,39 @@ def _time_rows(
 def tables(summary: FlowSummary, identical: Collection[str] = ()) -> list[Table]:
     """Return a flow's packets by setting, and its times."""
     made = [_packets(summary, identical)]
+    if rates := _rates(summary):
+        table = titled(f"{RATES_TITLE} ({escape(summary.flow)})")
+        _fill(table, RATES, [(named(name, identical), figures) for name, figures in rates])
+        made.append(table)
     for kind in _kinds(summary):
         table = titled(f"{TITLES[kind]} ({_scale(summary, kind).name}, {escape(summary.flow)})")
-        table.add_column("setting", overflow="fold")
-        for name in FIGURES:
-            table.add_column(name, justify="right", no_wrap=True)
-        for name, figures in _time_rows(summary, kind):
-            shown = f"  {PUBLISHED}" if name == PUBLISHED else named(name, identical)
-            table.add_row(shown, *figures)
+        rows = [
+            (f"  {PUBLISHED}" if name == PUBLISHED else named(name, identical), figures)
+            for name, figures in _time_rows(summary, kind)
+        ]
+        _fill(table, FIGURES, rows)
         made.append(table)
     return made
 
 
+def _fill(
+    table: Table, columns: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]]
+) -> None:
+    table.add_column("setting", overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for shown, figures in rows:
+        table.add_row(shown, *figures)
+
+
 def _packets(summary: FlowSummary, identical: Collection[str]) -> Table:
     table = titled(f"Packets ({escape(summary.flow)})")
-    table.add_column("setting", overflow="fold")
     rows = _rows(summary)
-    names, figures = known_columns(
-        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
-        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
-    )
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row, cells in zip(rows, figures, strict=True):
-        table.add_row(named(row.setting, identical), *cells)
+    names, figures = _columns(summary, rows)
+    cells = [
+        (named(row.setting, identical), shown) for row, shown in zip(rows, figures, strict=True)
+    ]
+    _fill(table, names, cells)
     caption = list(brackets(change.difference for change in summary.changes))
     table.caption = "\n".join(caption) or None
     return table
@@ -186,6 +224,9 @@ class Shown:
     title: str
     columns: list[str]
     rows: tuple[Cells, ...]
+    rates_title: str
+    rate_columns: list[str]
+    rates: tuple[Cells, ...]
     figures: list[str]
     times: tuple[TimesShown, ...]
     about: str
@@ -193,10 +234,7 @@ class Shown:
 
 def _section(run: Run, summary: FlowSummary, place: int) -> Section:
     rows = _rows(summary, NARROW_SPACE)
-    columns, figures = known_columns(
-        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
-        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
-    )
+    columns, figures = _columns(summary, rows)
     about = str(run.document.plan.parameters.get(f"flow {summary.flow}", summary.flow))
     shown = Shown(
         suffix=suffix(place),
@@ -205,6 +243,11 @@ def _section(run: Run, summary: FlowSummary, place: int) -> Section:
         rows=tuple(
             Cells(name=row.setting, figures=cells, strong=row.setting == summary.baseline)
             for row, cells in zip(rows, figures, strict=True)
+        ),
+        rates_title=RATES_TITLE,
+        rate_columns=list(RATES),
+        rates=tuple(
+            Cells(name=name, figures=cells) for name, cells in _rates(summary, NARROW_SPACE)
         ),
         figures=list(FIGURES),
         times=tuple(
@@ -307,6 +350,8 @@ def _figures(summary: FlowSummary) -> Iterator[Figure]:
             ("receive rate", "", "packets/s", exchange.receive_rate),
             ("lost", "", "1", lost / sent if sent else None),
         ]
+        if exchange.rate is not None:
+            values.append(("rate off", "", "1", exchange.off))
         for kind, times in exchange.times.items():
             values += [
                 ("min", kind, "ns", times.least),
@@ -324,7 +369,7 @@ def _figures(summary: FlowSummary) -> Iterator[Figure]:
                 unit=unit,
                 setting=exchange.setting,
                 traffic=summary.flow,
-                rate=summary.rate,
+                rate=exchange.rate,
                 value=None if value is None else float(value),
                 blocks=blocks,
             )
