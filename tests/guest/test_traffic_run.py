@@ -175,3 +175,36 @@ def test_the_study_of_rates_runs_here(skblab: Skblab, lab: LabRoot, tmp_path: Pa
     [flow] = of(load(folder))
     assert not flow.by_time
     assert all(exchange.receive_rate for exchange in flow.exchanges)
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+def test_pktgen_and_our_own_sender_are_compared_in_a_guest(
+    skblab: Skblab, stock: Kernel, tmp_path: Path
+) -> None:
+    file = STUDIES / "turull-2010-rate.toml"
+    done = skblab(
+        *("traffic", "run", str(file), "--seconds", "1", "--repeats", "1"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=3000,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "asked/s" in done.stdout
+    [folder] = tmp_path.iterdir()
+    run = load(folder)
+    schema_checks.folder_fits(folder)
+    assert run.document.environment is not None
+    assert run.document.environment.kernel.release == stock.release
+    assert {row.state for row in run.trials} == {"good"}
+    [flow] = of(run)
+    assert len(flow.exchanges) == 20
+    for exchange in flow.exchanges:
+        [trial] = exchange.trials
+        # pktgen does not know how late it was, and our own sender always does.
+        assert (trial.late is None) == ("pktgen" in exchange.setting or exchange.rate is None)
+        # Its packets carry its stamps, by the clock that the receiver has.
+        assert {"inter_arrival", "jitter", "delay"} <= exchange.times.keys()
+        if exchange.rate is not None:
+            assert exchange.lost[1] == exchange.rate
+            assert "inter_arrival_error" in exchange.times
+            assert exchange.off is not None

@@ -360,3 +360,47 @@ def test_a_thread_that_has_none_is_not_asked_to_give_it_away(kernel: FakeKernel)
     assert (status, said) == (0, "")
     # It would do so after it was given one, where it has no time at once.
     assert other.read_text() == nothing
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("gap=100",),
+            {"delay 100", "src_min 198.18.0.2", "dst 198.19.0.2", "udp_dst_min 1024"},
+        ),
+        (
+            ("ratep=3", "from=198.18.0.7", "to=198.18.0.8", "port=5000"),
+            {"ratep 3", "src_max 198.18.0.7", "dst 198.18.0.8", "udp_dst_max 5000"},
+        ),
+        (
+            ("family=6", "from=2001:db8::7", "to=2001:db8::8"),
+            {"src6 2001:db8::7", "dst6 2001:db8::8", "delay 0"},
+        ),
+    ],
+    ids=["delay", "ratep", "IPv6"],
+)
+def test_ends_and_rate_are_as_asked_for(
+    kernel: FakeKernel, words: tuple[str, ...], told: set[str]
+) -> None:
+    # A file keeps the last word only: the shell says all of them.
+    script = f'nsenter() {{ shift 2; sh -x "$@"; }}\n{base.functions("generator")}\ngenerate "$@"'
+    argv = ["sh", "-euc", script, "sh", "device=g0", "mac=02:00:00:00:00:02", "count=100", *words]
+    env = os.environ | {"PKTGEN": str(kernel.folder)}
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=env, timeout=600)
+    said = [
+        line[len("+ echo ") :] for line in done.stderr.splitlines() if line.startswith("+ echo")
+    ]
+    assert told <= set(said)
+    # A delay would be in place of the rate.
+    assert sum(one.startswith(("delay ", "ratep ")) for one in said) == 1
+
+
+def test_another_namespace_sends_if_it_is_named() -> None:
+    script = base.functions("generator")
+    argv = ["sh", "-euc", f'nsenter() {{ echo "$1"; }}\n{script}\ngenerate device=g0']
+    for env, where in (({}, "generator"), ({"GENERATOR": "a"}, "a")):
+        done = subprocess.run(
+            argv, check=True, capture_output=True, text=True, env=os.environ | env
+        )
+        assert done.stdout == f"--net=/run/netns/{where}\n"

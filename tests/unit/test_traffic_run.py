@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,13 +23,17 @@ from skblab.cli import app
 from skblab.machine.environment import describe_host
 from skblab.machine.transport import Running, Transport
 from skblab.machine.transport.base import Done
-from skblab.traffic import hosts, running
+from skblab.traffic import bypktgen, hosts, running
 from skblab.traffic.hosts import Host, Hosts
 from skblab.traffic.plan import Flow, Setting, TrafficFile, changed, read
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.run import Environment, Kernel
 
-STUDIES = sorted((TREE / "runners" / "studies").glob("luna-*.toml"))
+STUDIES = sorted(
+    file
+    for name in ("luna", "turull")
+    for file in (TREE / "runners" / "studies").glob(f"{name}-*.toml")
+)
 FLOW: dict[str, Any] = {"name": "one way", "from": "a", "to": "b", "rate": 1000, "seconds": 2}
 FILE = """
 name = "few"
@@ -57,6 +63,7 @@ def host(name: str, number: int) -> Host:
         cast(Transport, None),
         f"/{name}/skblab-traffic",
         {4: f"192.0.2.{number}", 6: "2001:db8::2"},
+        f"02:00:00:00:01:0{number}",
     )
 
 
@@ -77,6 +84,20 @@ def test_shipped_studies_can_be_read_and_told(file: Path) -> None:
     kinds = Counter(line.split()[0] for line in lines[:-1])
     assert kinds == {"flow": len(found.flow), "setting": len(found.setting)}
     assert lines[-1].startswith(f"{found.repeats * len(found.setting)} trials, about ")
+
+
+def test_the_study_of_pktgen_has_each_rate_by_all_that_send() -> None:
+    found, _ = read(TREE / "runners" / "studies" / "turull-2010-rate.toml")
+    ways: dict[int | None, list[tuple[str, bool]]] = {}
+    for setting in found.setting:
+        made = changed(found.flow[0], setting)
+        ways.setdefault(made.rate, []).append((made.by, made.ratep))
+    fastest = ways.pop(None)
+    assert fastest == [("skblab-traffic", False), ("pktgen", False)]
+    assert sorted(rate for rate in ways if rate) == [10, 100, 1000, 10_000, 30_000, 70_000]
+    assert set(map(tuple, ways.values())) == {
+        (("skblab-traffic", False), ("pktgen", False), ("pktgen", True))
+    }
 
 
 def test_a_flow_is_a_receiver_and_a_sender() -> None:
@@ -134,6 +155,59 @@ def test_a_receiver_waits_longer_than_lies_between_packets(
     sent_so = {"rate": None} | more
     found = running.ends(flow(**sent_so), host("a", 1), host("b", 2), one_clock=True)
     assert float(found.receiver[found.receiver.index("--idle") + 1]) == pytest.approx(idle)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "size=58 flows=1 count=2000 limit=62 gap=1000000"),
+        ({"ratep": True}, "size=58 flows=1 count=2000 limit=62 ratep=1000"),
+        # The study's rounding: no whole time is a third of a second.
+        ({"rate": 3}, "count=6 limit=62 gap=333333333"),
+        ({"rate": None}, "size=58 flows=1 limit=2"),
+        ({"frame": 64, "cpu": 1, "flows": 5}, "size=60 flows=5 cpu=1 count=2000"),
+        ({"size": 100}, "size=142 flows=1"),
+        ({"size": 100, "family": 6}, "size=162 flows=1"),
+        ({"port": 7}, "port=7"),
+    ],
+    ids=str,
+)
+def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -> None:
+    asked = flow(by="pktgen", **more)
+    found = running.ends(asked, host("a", 1), host("b", 2), one_clock=True)
+    begins = ["env", "GENERATOR=a", "sh", hosts.BY_PKTGEN, "device=eth0", "mac=02:00:00:00:01:02"]
+    assert found.sender[: len(begins)] == begins
+    assert words in " ".join(found.sender)
+    source, target = ("2001:db8::2",) * 2 if asked.family == 6 else ("192.0.2.1", "192.0.2.2")
+    assert {f"family={asked.family}", f"from={source}", f"to={target}"} <= set(found.sender)
+    # It is for no socket: what would answer it is the stack.
+    assert found.receiver[-2:] == ["--device", "eth0"]
+
+
+def test_all_that_pktgen_is_asked_for_are_words_of_the_generator(tmp_path: Path) -> None:
+    asked = flow(by="pktgen", frame=64, cpu=0)
+    argv = running.ends(asked, host("a", 1), host("b", 2), one_clock=True).sender
+    file = tmp_path / "by-pktgen"
+    file.write_text(f'nsenter() {{ shift; "$@"; }}\n{hosts.by_pktgen()}')
+    # It knows all of them, and finds no pktgen.
+    done = subprocess.run(
+        ["sh", str(file), *argv[4:]],
+        env=os.environ | {"PKTGEN": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "this kernel has no pktgen" in done.stderr
+
+
+def test_what_pktgen_says_is_a_senders_document() -> None:
+    found = bypktgen.document("1001 3 2000000\n")
+    # A thousand times between packets in two seconds.
+    assert (found.sent, found.unsent, found.rate_reached, found.late) == (1001, 3, 500.0, None)
+    assert bypktgen.document("1 0 10").rate_reached is None
+    with pytest.raises(SkblabError, match="pktgen printed 'none': expected packets sent"):
+        bypktgen.document("none")
 
 
 def test_of_machines_with_clocks_of_their_own_no_delay_is_asked_for() -> None:
@@ -242,6 +316,60 @@ def test_options_that_do_not_fit_are_refused(
     with pytest.raises(UsageError) as caught:
         read(written(tmp_path, FILE + machines), **cast(Any, more))
     assert why in str(caught.value)
+
+
+PKTGEN = 'where = "guest"\n' + FILE.replace('{ realtime = "fifo:50" }', '{ by = "pktgen" }')
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('where = "guest"', "", """by = "pktgen" takes a guest: expected where = "guest" and"""),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"] }\n'
+            'b = { ssh = "b", address = ["192.0.2.2"] }',
+            'by = "pktgen" takes a guest',
+        ),
+        ('by = "pktgen"', "ratep = true", 'expected by = "pktgen" with it'),
+        ('"pktgen"', '"pktgen", interval = "1ms"', 'interval with by = "pktgen": expected none'),
+        ('"pktgen"', '"pktgen", batch = 2', 'batch with by = "pktgen": expected none'),
+        ('"pktgen"', '"pktgen", realtime = "fifo:1"', 'realtime with by = "pktgen"'),
+        ('"pktgen"', '"pktgen", frame = 61', "frames of 61 bytes by pktgen: expected 62 to 1518"),
+        ('"pktgen"', '"pktgen", size = 1473', "frames of 1519 bytes by pktgen: expected 62 to"),
+        ('"pktgen"', '"pktgen", size = "uniform:16,99"', "size of pktgen: expected one number"),
+        ('"pktgen"', '"pktgen", rate = 2000000000', "expected 1000000000 at most"),
+        ('"pktgen"', '"pktgen", flows = 65000', "flows = 65000 of pktgen: expected 64511 at most"),
+        ('"pktgen"', '"moon"', "flow.by: Input should be"),
+        (
+            "[[setting]]",
+            '[[flow]]\nname = "aside"\nfrom = "a"\nto = "c"\n[[setting]]',
+            "pktgen sends two flows from 'a': expected one at most",
+        ),
+    ],
+    ids=str,
+)
+def test_what_pktgen_cannot_is_one_line(tmp_path: Path, old: str, new: str, why: str) -> None:
+    text = PKTGEN.replace(old, new, 1)
+    assert text != PKTGEN
+    with pytest.raises(UsageError) as caught:
+        read(written(tmp_path, text))
+    assert why in str(caught.value)
+    assert "'real time'" in str(caught.value)
+
+
+def test_pktgen_sends_in_a_guest_only(tmp_path: Path) -> None:
+    file = written(tmp_path, PKTGEN)
+    found, _ = read(file, on="guest")
+    assert found.by_pktgen() == ["real time"]
+    with pytest.raises(UsageError, match="--on here: pktgen sends with setting 'real time', which"):
+        read(file, on="here")
+
+
+def test_ratep_takes_a_rate(tmp_path: Path) -> None:
+    text = PKTGEN.replace("rate = 1000\n", "").replace('"pktgen"', '"pktgen", ratep = true')
+    with pytest.raises(UsageError, match="ratep without a rate: expected `rate`"):
+        read(written(tmp_path, text))
 
 
 def test_here_has_one_kernel_only(tmp_path: Path) -> None:
@@ -369,3 +497,6 @@ def test_hosts_have_addresses_of_one_network() -> None:
     # What the script gives to the n-th is what is sent to.
     for address in (hosts.IPV4, hosts.IPV6):
         assert address.partition("{")[0] in text
+    made = "f() { " + text.split("mac() {")[1].split("}")[0] + "}; f 11"
+    printed = subprocess.run(["sh", "-c", made], capture_output=True, text=True, check=True)
+    assert printed.stdout == hosts.MAC.format(11)

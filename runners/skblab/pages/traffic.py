@@ -37,8 +37,8 @@ Save it as `realtime.toml`. The first command prints what would run, the second 
     ./skblab traffic run realtime.toml
 
 The hosts `a` and `b` are network namespaces of this machine here, joined by a bridge, which takes
-root. `where = "guest"`, or `--on guest`, has them in a guest; a setting may then name a kernel. Or
-name machines:
+root. `where = "guest"`, or `--on guest`, has them in a guest; a setting may then name a kernel, and
+the kernel's own generator may send flows (`by = "pktgen"`). Or name machines:
 
     [hosts]
     a = { ssh = "user@a", address = ["192.0.2.1"] }
@@ -57,6 +57,21 @@ FOLLOWING = """
 Of flows with one interval (`rate`, or `interval` with one time): the 99th percentile of how far
 times between packets are from it, by the receiver's kernel stamps. Of all others: the rate at which
 packets came. Each repeat has every setting once, and settings are compared repeat by repeat.
+
+skblab does not compare a setting with the first one if it asks for another `rate`. A table shows
+how far each rate is from the one that was asked for.
+
+## Flows by pktgen
+
+With `by = "pktgen"` the kernel's generator sends, from the port of the sender's namespace. It takes
+a guest whose kernel has pktgen. The receiver then looks at the frames of its own port, as no socket
+waits for them. Its times are of the same kind as with our own sender.
+
+pktgen gets `rate` as a time between packets, in whole nanoseconds; with `ratep = true` it gets the
+rate itself. skblab refuses keys that pktgen has nothing for: `interval`, `batch`, `segment`,
+`spin`, `realtime`, and sizes of a generator.
+
+pktgen stamps a packet before it waits for the packet's time, so one-way delays contain that wait.
 """
 
 

@@ -10,10 +10,12 @@
 #   flows=1              source ports, which go round
 #   macs=1               Ethernet addresses that packets go to, which go round from `mac` on, and as many
 #                        that they come from, from that of the device on
-#   to=                  the destination; or else the sink behind the router
+#   to= from=            the destination, and the source; or else the sink behind the router, and its tester
+#   port=1024            UDP port that packets go to
 #   destinations=fixed   or random: for each packet one of its own, in the widest range without a
 #                        special network in it, where routes of routeset.py are, too
 #   count=0 gap=0        packets, and nanoseconds from one to the next, or 0: at once
+#   ratep=               packets a second, instead of the gap: pktgen works out the time between them
 #   limit=0              seconds after which it is stopped; 0: all are sent
 #   cpu=0                whose pktgen thread sends
 #   tag=                 the ID of a VLAN, the frame 4 bytes longer
@@ -23,20 +25,21 @@
 #   step=                SECONDS GAP: the gap from then on; what had been sent is in /run/skblab-step
 # Where the kernel knows no other way than to share each packet with who receives it, which makes a
 # clone, there is /run/skblab-shared then.
-# Prints packets sent, those that the device refused, and elapsed microseconds. PKTGEN is for tests: a
-# folder in place of /proc/net/pktgen/ and /run/.
+# Prints packets sent, those that the device refused, and elapsed microseconds. GENERATOR is another
+# namespace instead of `generator`; the files of /run are in /run/skblab-GENERATOR then. PKTGEN is for
+# tests: a folder in place of /proc/net/pktgen/ and /run/.
 #
 # To take a device from pktgen's threads, and to give it one, takes an eighth of a second each: one that
 # was asked for the same the last time, but for size, number and rate, stays as it is.
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # name=value...
-	nsenter --net=/run/netns/generator sh -euc '
-		device= mac= family=4 size=60 flows=1 macs=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0 node=
-		tag= xmit=start_xmit marked= step=
+	nsenter --net="/run/netns/${GENERATOR:-generator}" sh -euc '
+		device= mac= family=4 size=60 flows=1 macs=1 to= from= port=1024 destinations=fixed count=0 gap=0
+		ratep= limit=0 cpu=0 node= tag= xmit=start_xmit marked= step=
 		for one; do
 			case ${one%%=*} in
-			device | mac | macs | family | size | flows | to | destinations) ;;
-			count | gap | limit | cpu | node | tag | xmit | marked | step) ;;
+			device | mac | macs | family | size | flows | to | from | port | destinations) ;;
+			count | gap | ratep | limit | cpu | node | tag | xmit | marked | step) ;;
 			*)
 				echo "generate: $one: no such word" >&2
 				exit 2
@@ -44,7 +47,8 @@ generate() { # name=value...
 			esac
 			export "$one"
 		done
-		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
+		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run${GENERATOR:+/skblab-$GENERATOR}}
+		[ -e "$run" ] || mkdir -p "$run"
 		if ! [ -e "$pktgen/pgctrl" ]; then
 			echo "generate: this kernel has no pktgen, which sends all packets: it needs CONFIG_NET_PKTGEN" >&2
 			exit 1
@@ -68,7 +72,7 @@ generate() { # name=value...
 				[ \$left -gt 0 ] || give_up \"was asked to start by nobody in 20 times $limit s\"
 				left=\$((left - 1)); $start; done; rm -f $run/skblab-asked"
 		fi
-		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag $node" last= mix=
+		same="$device $mac $macs $family $flows $cpu $to $from $port $destinations $xmit $tag $node" last= mix=
 		for one in $size; do
 			bytes=$((${one%,*} + ${tag:+4 +} 0))
 			[ "$one" = "${one%,*}" ] || mix="$mix $bytes,${one#*,}"
@@ -79,7 +83,7 @@ generate() { # name=value...
 		else
 			set -- "pkt_size $bytes"
 		fi
-		set -- "$@" "count $count" "delay $gap"
+		set -- "$@" "count $count" "${ratep:+ratep }${ratep:-delay $gap}"
 		[ ! -e "$file" ] || [ ! -e "$run/skblab-pktgen" ] || read -r last <"$run/skblab-pktgen"
 		give_up() {
 			echo "generate: pktgen $1" >&2
@@ -107,9 +111,9 @@ generate() { # name=value...
 			done
 			echo "add_device $device" >"$thread"
 			if [ "$family" = 4 ]; then
-				set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
+				set -- "$@" "src_min ${from:-198.18.0.2}" "src_max ${from:-198.18.0.2}"
 			else
-				set -- "$@" "src6 2001:db8:0:1::2"
+				set -- "$@" "src6 ${from:-2001:db8:0:1::2}"
 			fi
 			case $destinations$family in
 			fixed4) set -- "$@" "dst ${to:-198.19.0.2}" ;;
@@ -123,7 +127,7 @@ generate() { # name=value...
 			# who receives it makes a clone, which is no work of a router.
 			set -- "$@" "flag !SHARED" "flag UDPCSUM" "clone_skb 0" "dst_mac $mac" \
 				"udp_src_min 1024" "udp_src_max $((1024 + flows))" \
-				"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $xmit"
+				"udp_dst_min $port" "udp_dst_max $port" "xmit_mode $xmit"
 			[ -z "$tag" ] || set -- "$@" "vlan_id $tag"
 			# Whose memory packets are in.
 			[ -z "$node" ] || set -- "$@" "flag NODE" "node $node"

@@ -31,16 +31,25 @@ from skblab_analysis.formats.run import Environment, Kernel
 # Of the n-th host, from 1, see hosts.sh.
 IPV4 = "198.18.0.{}"
 IPV6 = "2001:db8::{:x}"
+MAC = "02:00:00:00:01:{:02x}"
+# The port of each host that is a namespace.
+PORT = "eth0"
+# Where guests have what sends by pktgen.
+BY_PKTGEN = "/run/skblab-by-pktgen"
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host: how it is reached, where our program is there, and its addresses by IP version."""
+    """A host: how it is reached, where our program is there, and its addresses by IP version.
+
+    `mac` is that of its port; of machines nobody has to know it.
+    """
 
     name: str
     transport: Transport
     program: str
     addresses: Mapping[int, str]
+    mac: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,9 @@ def guest(
 
     def lay_out(target: targets.Target) -> None:
         target.transport.script(script(file.names)).check("making the hosts")
+        if file.by_pktgen():
+            argv = ["sh", "-c", f"cat >{BY_PKTGEN}"]
+            target.transport.run(argv, stdin=by_pktgen()).check("bringing what sends by pktgen")
 
     with guest_of_ours(chosen, root, reporter, lay_out, program=NAME) as target:
         found = {
@@ -111,6 +123,7 @@ def guest(
                 _Inside(target.transport, ("ip", "netns", "exec", name)),
                 f"{PROGRAMS}/{NAME}",
                 _addresses(number),
+                MAC.format(number),
             )
             for number, name in enumerate(file.names, 1)
         }
@@ -163,6 +176,11 @@ def script(names: Sequence[str]) -> str:
     """Return the script that makes hosts as namespaces where it runs."""
     own = (resources.files(__package__) / "hosts.sh").read_text()
     return "\n".join([base.functions("net"), own, shlex.join(["be_hosts", *names])])
+
+
+def by_pktgen() -> str:
+    """Return the script that sends by pktgen from the namespace $GENERATOR what its words ask."""
+    return base.script('generate "$@"', "generator")
 
 
 def _ours() -> Environment:

@@ -70,6 +70,15 @@ LONGEST_SECONDS = 86_400
 PORT = 5000
 # What is of packets, whoever sends them: a setting cannot change it.
 FIXED = frozenset({"name", "from", "to", "port", "family"})
+# What only our own program does, with what it has where nothing is asked for.
+OWN = {"interval": None, "batch": 1, "segment": False, "spin": 0.0, "realtime": None}
+# Of a frame of pktgen without its payload, by IP version; its own header is the payload's least.
+AROUND = {4: 46, 6: 66}
+LEAST_SIZE = 16
+LARGEST = 1518
+# The kernel takes this many source ports from 1024 on, and no time below a nanosecond.
+MOST_PORTS = 64_511
+MOST_RATE = 1_000_000_000
 # Keys of which a flow has one.
 EXCLUDING = (("rate", "interval"), ("frame", "size"))
 
@@ -108,6 +117,14 @@ class Flow(_Part):
     receiver: Annotated[Host, Field(alias="to", description="host that receives")]
     port: Annotated[int, Field(ge=1, le=65535, description="UDP port of the receiver")] = PORT
     family: Annotated[Literal[4, 6], Field(description="IPv4, IPv6")] = 4
+    by: Annotated[
+        Literal["skblab-traffic", "pktgen"],
+        Field(description="what sends: our own program, or the kernel's generator, in a guest"),
+    ] = "skblab-traffic"
+    ratep: Annotated[
+        bool,
+        Field(description="pktgen is given `rate`, and not a time in whole nanoseconds"),
+    ] = False
     seconds: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="how long it lasts")] = (
         10.0
     )
@@ -144,13 +161,45 @@ class Flow(_Part):
                 raise ValueError(f"{one} and {other}: expected one of them")
         if self.sender == self.receiver:
             raise ValueError(f"from and to are {self.sender!r}: expected two hosts")
+        if self.by == "pktgen":
+            self._fits_pktgen()
+        elif self.ratep:
+            raise ValueError('ratep is a word of pktgen\'s: expected by = "pktgen" with it')
         return self
+
+    def _fits_pktgen(self) -> None:
+        for name, without in OWN.items():
+            if getattr(self, name) != without:
+                raise ValueError(f'{name} with by = "pktgen": expected none, pktgen has no such')
+        if self.ratep and self.rate is None:
+            raise ValueError("ratep without a rate: expected `rate`, packets a second")
+        if self.rate is not None and self.rate > MOST_RATE:
+            raise ValueError(f"rate = {self.rate} of pktgen: expected {MOST_RATE} at most")
+        if self.flows > MOST_PORTS:
+            raise ValueError(f"flows = {self.flows} of pktgen: expected {MOST_PORTS} at most")
+        for name in ("frame", "size"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} of pktgen: expected one number of bytes")
+        least = AROUND[self.family] + LEAST_SIZE
+        if not least <= self.frame_bytes <= LARGEST:
+            raise ValueError(
+                f"frames of {self.frame_bytes} bytes by pktgen: expected {least} to {LARGEST} "
+                f"with IPv{self.family}"
+            )
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of each frame with its checksum, of a flow whose packets have one size."""
+        if self.frame is not None:
+            return int(self.frame)
+        return AROUND[self.family] + int(self.size if self.size is not None else LEAST_SIZE)
 
     def __str__(self) -> str:
         """Return what is sent, in words."""
         pace = f"{self.rate}/s" if self.rate else self.interval or "as fast as it goes"
         what = f"{self.frame}-byte frames" if self.frame else f"{self.size or 16} bytes"
-        return f"{self.name}, IPv{self.family}, {what}, {pace}"
+        by = ", by pktgen" if self.by == "pktgen" else ""
+        return f"{self.name}, IPv{self.family}, {what}, {pace}{by}"
 
 
 class Setting(_Part):
@@ -235,9 +284,10 @@ class TrafficFile(_Part):
                 f"setting {setting.name!r}: {min(fixed)} is the same with every setting: expected "
                 "other keys of a flow"
             )
+        flows = []
         for flow in self.flow:
             try:
-                changed(flow, setting)
+                flows.append(changed(flow, setting))
             except ValidationError as error:
                 fault = error.errors(include_url=False)[0]
                 place = ".".join(map(str, fault["loc"]))
@@ -246,10 +296,29 @@ class TrafficFile(_Part):
                     if place
                     else f"setting {setting.name!r}: {fault['msg']}"
                 ) from None
+        senders = [flow.sender for flow in flows if flow.by == "pktgen"]
+        if senders and (self.hosts or self.where == "here"):
+            raise ValueError(
+                f'setting {setting.name!r}: by = "pktgen" takes a guest: expected where = "guest" '
+                "and no [hosts]"
+            )
+        if twice := {name for name in senders if senders.count(name) > 1}:
+            raise ValueError(
+                f"setting {setting.name!r}: pktgen sends two flows from {min(twice)!r}: expected "
+                "one at most from each host"
+            )
         if setting.published and not self.published:
             raise ValueError(
                 f"setting {setting.name!r} has published figures: expected `published`, their file"
             )
+
+    def by_pktgen(self) -> list[str]:
+        """Return the names of settings in which pktgen sends."""
+        return [
+            setting.name
+            for setting in self.setting
+            if any(changed(flow, setting).by == "pktgen" for flow in self.flow)
+        ]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -321,6 +390,11 @@ def _moved(found: TrafficFile, on: str) -> TrafficFile:
         raise UsageError(
             f"--on here: setting {kernels[0]!r} has a kernel of its own, which takes a guest: "
             "expected --on guest"
+        )
+    if on == "here" and (pktgen := found.by_pktgen()):
+        raise UsageError(
+            f"--on here: pktgen sends with setting {pktgen[0]!r}, which takes a guest: expected "
+            "--on guest"
         )
     return found.model_copy(update={"where": on})
 

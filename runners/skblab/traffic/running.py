@@ -18,7 +18,8 @@ from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Running
 from skblab.machine.transport.base import Done
 from skblab.machine.watch import Watch
-from skblab.traffic.hosts import Host, Hosts
+from skblab.traffic import bypktgen
+from skblab.traffic.hosts import PORT, Host, Hosts
 from skblab.traffic.plan import Flow, Setting, TrafficFile, changed
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -48,12 +49,17 @@ UNBOUNDED = ("pareto:", "file:")
 LONGEST = 20
 
 
+def _sent(printed: str) -> SenderDocument:
+    return parse(SenderDocument, printed, "the sender's document")
+
+
 @dataclass(frozen=True)
 class Ends:
-    """The commands of a flow's two ends."""
+    """The commands of a flow's two ends, and what reads what the sender printed."""
 
     receiver: list[str]
     sender: list[str]
+    sent: Callable[[str], SenderDocument] = _sent
 
 
 def ends(flow: Flow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
@@ -88,8 +94,15 @@ def ends(flow: Flow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
         "--realtime": flow.receiver_realtime,
         "--cpu": flow.receiver_cpu,
     }
+    receiving = [
+        *(receiver.program, "receive", *_words(receive)),
+        *(["--same-clock"] if one_clock else []),
+    ]
+    if flow.by == "pktgen":
+        sending = bypktgen.argv(flow, sender, receiver, count, limit)
+        return Ends([*receiving, "--device", PORT], sending, bypktgen.document)
     return Ends(
-        [receiver.program, "receive", *_words(receive), *(["--same-clock"] if one_clock else [])],
+        receiving,
         [sender.program, "send", *_words(send), *(["--segment"] if flow.segment else [])],
     )
 
@@ -259,13 +272,15 @@ def exchange(flows: Sequence[Flow], hosts: Hosts) -> list[tuple[SenderDocument, 
         for command, (host, _) in zip(commands, pairs, strict=True):
             senders.append(host.transport.start(command.sender))
         found = []
-        for flow, sender, receiver in zip(flows, senders, receivers, strict=True):
+        for flow, command, sender, receiver in zip(
+            flows, commands, senders, receivers, strict=True
+        ):
             limit = flow.seconds + 2 * LATE_SECONDS
             sent = _ended(sender, f"the sender of {flow.name!r}", limit)
             received = _ended(receiver, f"the receiver of {flow.name!r}", limit)
             found.append(
                 (
-                    parse(SenderDocument, sent.stdout, "the sender's document"),
+                    command.sent(sent.stdout),
                     parse(ReceiverDocument, received.stdout, "the receiver's document"),
                 )
             )
