@@ -69,7 +69,7 @@ class Hosts:
             "ip -o link | grep -v ' lo:' | sed 's/ qlen.*//; s/^[0-9]*: //'\n"
             "ip -o address | grep -v ' lo ' || :\nip netns\nip route\n"
             f"cat {BUDGET} /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding\n"
-            "for port in /sys/class/net/eth*; do cat $port/threaded; done\n"
+            "for port in /sys/class/net/eth*; do [ ! -e $port ] || cat $port/threaded; done\n"
             "grep -s . /proc/sys/net/ipv[46]/conf/eth*/* /proc/sys/net/ipv[46]/neigh/eth*/* || :\n"
             "ls -d /tmp/skblab.* /run/skblab-sweep.taken* 2>/dev/null || :\n"
             "cat /run/skblab-sweep.lock 2>/dev/null || :\n"

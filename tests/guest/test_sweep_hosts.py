@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from skblab.lab import portable, tools
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport.host import brought
+from skblab.testbeds import hostsfile
 from skblab.testbeds.native import NAME
 from skblab_analysis.events import summary as events_summary
 from skblab_analysis.latency import summary as latency_summary
@@ -51,6 +53,44 @@ chmod +x /usr/local/sbin/pcm
 cat >/usr/local/sbin/pcm.csv <<'END'
 """
 RECORDED = Path(__file__).resolve().parents[1] / "analysis" / "pcm" / "pcm-202604.csv"
+# As DPDK's drivers would have it: ports that skblab does not find, and who counts their packets.
+APART = """#!/usr/bin/python3
+import json, subprocess, sys, time
+
+asked = json.load(sys.stdin)
+assert asked["device"] is None and asked["namespace"] is None, asked
+device, sink = ("g0", "s0") if asked["path"] == "router" else ("c0", "s1")
+inside = ["ip", "netns", "exec", "dpdk"]
+
+
+def came():
+    counter = f"/sys/class/net/{sink}/statistics/rx_packets"
+    return int(subprocess.run([*inside, "cat", counter], stdout=subprocess.PIPE).stdout)
+
+
+seen = before = came()
+text = json.dumps({**asked, "device": device})
+call = [*inside, *sys.argv[1:]]
+done = subprocess.run(call, input=text, stdout=subprocess.PIPE, text=True)
+if done.returncode:
+    sys.exit(done.returncode)
+while time.sleep(0.5) or came() != seen:
+    seen = came()
+print(json.dumps({**json.loads(done.stdout), "received": seen - before}))
+"""
+HIDE = """
+ip netns add dpdk
+ip netns exec dpdk sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \\
+    net.ipv6.conf.default.disable_ipv6=1
+for pair; do
+    ip link set "${pair%=*}" netns dpdk name "${pair#*=}"
+    ip -n dpdk link set "${pair#*=}" up
+done
+"""
+SHOW = """
+for pair; do ip netns exec dpdk ip link set "${pair#*=}" netns 1 name "${pair%=*}"; done
+ip netns delete dpdk
+"""
 EXAMPLE = Path(__file__).resolve().parents[2] / "runners" / "adapters" / "skblab_traffic.py"
 
 
@@ -170,3 +210,43 @@ def test_a_command_of_the_users_sends_from_a_host(
     [latency] = latency_summary.of(run)
     for delay in (*latency.delays, latency.testers[0]):
         delivered(delay, 200)
+
+
+@pytest.mark.slow
+def test_a_command_counts_at_ports_that_the_kernel_does_not_have(
+    skblab: Skblab, hosts: Hosts, lab: LabRoot, experiment: Path, tmp_path: Path
+) -> None:
+    text = experiment.read_text()
+    head, tail = text.index("[measure.latency]"), text.index("[repeats]")
+    cpu = "[measure.cpu]\nrates = [200]\nseconds = 1\n"
+    experiment.write_text(f"{text[:head]}{cpu}{text[tail:]}")
+    reporter, tester = Reporter(quiet=True), hosts.tester.transport
+    ports = hostsfile.read(hosts.file).tester.ports
+    asked = hosts.file.read_text()
+    for port in ports:
+        address = tester.run(["cat", f"/sys/class/net/{port}/address"]).check("an address").stdout
+        asked = asked.replace(f'"{port}"', f'"{address.strip()}"')
+    # The router's ports have the same names.
+    router = hosts.file.read_text().partition("[tester]")[0]
+    file = tmp_path / "apart.toml"
+    pairs = [f"{port}={name}" for port, name in zip(ports, ("g0", "s0", "c0", "s1"), strict=True)]
+    bundle = portable.ensure(lab, tools.ensure_traffic(lab, reporter) / NAME, reporter)
+    with brought(tester, bundle) as folder:
+        for name, source in (("apart", APART), ("example", EXAMPLE.read_text())):
+            (tmp_path / name).write_text(source)
+            tester.put(tmp_path / name, f"{folder}/{name}")
+            tester.run(["chmod", "+x", f"{folder}/{name}"]).check("a command")
+        words = [f"{folder}/{name}" for name in ("apart", "example", NAME)]
+        file.write_text(
+            f"{router}[tester]{asked.partition('[tester]')[2]}"
+            f'sender = "command"\ncommand = {json.dumps(words)}\n'
+        )
+        tester.run(["sh", "-euc", HIDE, "sh", *pairs]).check("hiding the ports")
+        try:
+            run, _ = swept(skblab, replace(hosts, file=file), experiment, tmp_path)
+        finally:
+            tester.run(["sh", "-euc", SHOW, "sh", *pairs]).check("giving the ports back")
+    environment = run.document.environment
+    assert environment is not None
+    assert environment.more["tester sink"] == "counted by the generator"
+    assert environment.more["tester generator"] == " ".join(words)
