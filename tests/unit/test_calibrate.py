@@ -120,6 +120,23 @@ def test_a_sender_that_loses_nothing_is_asked_once() -> None:
     assert len(fastest) == 2
 
 
+def test_a_loss_at_a_rate_that_was_good_bounds_nothing() -> None:
+    class Once(FakeTester):
+        """A machine that loses packets now and then, whatever the rate is."""
+
+        def pair(
+            self, place: str, waits: Sequence[object], sends: Sequence[object]
+        ) -> tuple[Document, Document]:
+            sent, came = super().pair(place, waits, sends)
+            if option(sends, "--rate") == 0:
+                came = {**came, "distinct": sent["sent"] - 1}
+                sent = {**sent, "rate_reached": 10.0}
+            return sent, came
+
+    found = calibrated(Once(ceiling=math.inf)).places[0].largest
+    assert found and (found.without_loss, found.least_with_loss) == (FASTEST, None)
+
+
 def test_a_machine_that_loses_always_has_no_such_rate() -> None:
     found = calibrated(FakeTester(ceiling=0)).places[0].largest
     assert found and found.without_loss is None and found.least_with_loss

@@ -113,6 +113,7 @@ class Calibrating:
             )
             for rate in RATES
         )
+        known = [rate for rate in rates if rate is not None]
         return Place(
             name=name,
             latency_rate=LATENCY_RATE,
@@ -120,8 +121,10 @@ class Calibrating:
             jitter=_times(latency["jitter"]) if latency else None,
             round_trip=trips,
             spacing=spacing,
-            rates=tuple(rate for rate in rates if rate is not None),
-            largest=self._try(f"{name}: the largest rate", LARGEST_S, lambda: self._largest(name)),
+            rates=tuple(known),
+            largest=self._try(
+                f"{name}: the largest rate", LARGEST_S, lambda: self._largest(name, known)
+            ),
         )
 
     def _pair(
@@ -195,9 +198,14 @@ class Calibrating:
             lost=max(sent["sent"] - received["distinct"], 0),
         )
 
-    def _largest(self, place: PlaceName) -> Largest:
-        """Find the largest rate without loss: as fast as possible, then by halves."""
-        good, bad = 0.0, None
+    def _largest(self, place: PlaceName, known: Sequence[Rate]) -> Largest:
+        """Find the largest rate without loss: as fast as possible, then by halves.
+
+        What is known of other rates is believed. A loss at a rate that is no larger than one
+        without is the machine's, which did something else, and bounds nothing.
+        """
+        good = max((rate.reached or 0.0 for rate in known if not rate.lost), default=0.0)
+        bad = None
         asked = 0
         for step in range(1 + HALVINGS):
             if step and time.monotonic() + self._lasting(LARGEST_S) + _START_S > self._until:
@@ -212,6 +220,8 @@ class Calibrating:
                     break
             else:
                 bad = min(bad or math.inf, reached)
+            if bad is not None and bad <= good:
+                bad = None
             if bad is None or bad - good < 1:
                 break
             asked = max(round((good + bad) / 2), 1)

@@ -115,8 +115,8 @@ def run_(
             return hosts.here(given, root, reporter)
         return hosts.guest(given, chosen.request(flavour or "stock"), root, reporter)
 
-    anew = not given.hosts and given.where == "guest"
-    folder = running.recorded(given, asked, up, reporter, anew=anew)
+    hosts.build(given, chosen.request, root, reporter)
+    folder = running.recorded(given, asked, up, reporter)
     page = build_report(folder.path, gnuplot(root))
     if as_json:
         echo_document(summary.of_run(folder.path, page))

@@ -87,6 +87,17 @@ class _Inside:
         self.below.put(source, target)
 
 
+def build(
+    file: TrafficFile, chosen: Callable[[str], kernel.Request], root: LabRoot, reporter: Reporter
+) -> None:
+    """Build what hosts need, before anything is measured: `chosen` names a flavour's kernel."""
+    tools.ensure_traffic(root, reporter)
+    if file.hosts or file.where == "here":
+        return
+    for flavour in dict.fromkeys(setting.kernel or "stock" for setting in file.setting):
+        tools.ensure(root, kernel.ensure(chosen(flavour), root, reporter), reporter)
+
+
 @contextlib.contextmanager
 def here(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[Hosts]:
     """Have hosts as namespaces of this machine, which go with this block, however it ends."""

@@ -170,18 +170,25 @@ def told(file: TrafficFile) -> Iterator[str]:
         changes += [f"kernel {setting.kernel}"] if setting.kernel else []
         yield f"setting {setting.name}: {', '.join(changes) or 'as it stands'}"
     trials = file.repeats * len(file.setting)
-    yield f"{trials} trials, about {rough_time(file.seconds())} without boots"
+    boots = " without boots" if in_guests(file) else ""
+    yield f"{trials} trials, about {rough_time(file.seconds())}{boots}"
+
+
+def in_guests(file: TrafficFile) -> bool:
+    """Whether hosts are in guests, which are booted for each block."""
+    return not file.hosts and file.where == "guest"
 
 
 # Hosts with a kernel of this flavour, where there is a choice.
 Up = Callable[[str | None], AbstractContextManager[Hosts]]
 
 
-def recorded(file: TrafficFile, plan: Plan, up: Up, reporter: Reporter, *, anew: bool) -> RunFolder:
+def recorded(file: TrafficFile, plan: Plan, up: Up, reporter: Reporter) -> RunFolder:
     """Run all trials in hosts that come up for them; return the run's folder.
 
-    `anew`: each block has hosts of its own, with the kernels that settings ask for.
+    In guests each block has hosts of its own, with the kernels that settings ask for.
     """
+    anew = in_guests(file)
     folder = RunFolder.create(paths.results(), file.name, plan)
     known: Environment | None = None
     with contextlib.ExitStack() as stack:
