@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,14 +106,7 @@ class OneRouter:
         programs = _programs(labroot, shares)
         with (
             links.up(list(_links(near)), labroot) as place,
-            Guest.boot(
-                router(spec, experiment, near),
-                kernel,
-                labroot,
-                shares=shares,
-                log=log,
-                place=place,
-            ) as guest,
+            router(spec, experiment, near, kernel, labroot, shares, log, place) as guest,
             staying(guest.transport) as transport,
         ):
             made = Virtio(
@@ -143,9 +137,20 @@ def nic(number: int, experiment: Asked, tap: str) -> Nic:
     return Nic(tap=tap, mac=MAC.format(number), queues=queues)
 
 
-def router(spec: GuestSpec, experiment: Asked, nics: tuple[Nic, ...]) -> GuestSpec:
-    """Return the router's guest with its devices."""
-    return spec.model_copy(update={"nics": nics, "numa": max(spec.numa, experiment.needs.numa)})
+def router(
+    spec: GuestSpec,
+    experiment: Asked,
+    nics: tuple[Nic, ...],
+    kernel: Kernel,
+    labroot: LabRoot,
+    shares: Sequence[Bind],
+    log: Path,
+    place: Path,
+) -> AbstractContextManager[Guest]:
+    """Have the router's guest with its devices, whose taps are in `place`."""
+    nodes = max(spec.numa, experiment.needs.numa)
+    wanted = spec.model_copy(update={"nics": nics, "numa": nodes})
+    return Guest.boot(wanted, kernel, labroot, shares=shares, log=log, place=place)
 
 
 def _links(taps: Sequence[Nic]) -> Iterator[str]:

@@ -114,14 +114,7 @@ class BesidePktgen(OneRouter):
                 wait=False,
                 place=place,
             ) as other,
-            Guest.boot(
-                router(spec, experiment, router_nics),
-                kernel,
-                labroot,
-                shares=shares,
-                log=log,
-                place=place,
-            ) as guest,
+            router(spec, experiment, router_nics, kernel, labroot, shares, log, place) as guest,
             staying(guest.transport) as transport,
         ):
             other.connect()
