@@ -57,7 +57,10 @@ def test_udp_by_the_kernels_histograms(run_skblab: Skblab, tmp_path: Path) -> No
 @pytest.mark.guest
 @pytest.mark.slow
 def test_layers_in_instructions_repeat(run_skblab: Skblab, tmp_path: Path) -> None:
-    """Where no packet waits and no interrupt falls, two boots agree to the instruction."""
+    """Where no packet waits, two boots agree, but for an interrupt that falls into a layer.
+
+    In one of 3 001 packets that is some thousands of instructions, a few of the mean.
+    """
     means = []
     for number in range(2):
         place = tmp_path / str(number)
@@ -73,7 +76,7 @@ def test_layers_in_instructions_repeat(run_skblab: Skblab, tmp_path: Path) -> No
         }
         means.append(layers)
         assert {one.unit for one in run.series} == {"instructions"}
-    same = [where for where, mean in means[0].items() if abs(mean - means[1][where]) <= 1]
+    same = [where for where, mean in means[0].items() if abs(mean - means[1][where]) <= 10]
     assert ("local", "transport") in same and ("wake", "user") in same
     assert len(same) >= len(means[0]) / 2
     # What `rdtsc` of nanoseconds would not be: a few hundred instructions for a header's checks.
