@@ -9,7 +9,7 @@ All take turns, round by round; a round's ratio is to pktgen in that round.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,7 @@ from skblab.testbeds import NETNS, Sending, Testbed
 from skblab.testbeds.asked import Needs, Stream, Traffic
 from skblab.testbeds.native import NAME, Native
 from skblab.testbeds.traffic import PROGRAMS
+from skblab.testbeds.virtio import MACS
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.pathlat import SenderDocument
@@ -32,7 +33,6 @@ from skblab_analysis.formats.pathlat import SenderDocument
 LUNA = 43_000
 PEER = "pktgen"
 STREAM = Stream(family=4, frame=64, flows=1)
-MACS = {"S1_MAC": "02:00:00:00:00:06", "R0_MAC": "02:00:00:00:00:02"}
 GENERATOR = ("ip", "netns", "exec", "generator")
 PROGRAM = f"{PROGRAMS}/{NAME}"
 # Of UDP, by loopback: one that is read by nobody costs no sender.
@@ -147,9 +147,4 @@ def measure(
                 for name in order.sample(list(SENDERS), len(SENDERS)):
                     found[name].append(SENDERS[name](testbed, packets))
                 done(number)
-    return built.release, list(_measured(found))
-
-
-def _measured(found: dict[str, list[float]]) -> Iterator[Measured]:
-    for name, rates in found.items():
-        yield Measured(name, tuple(rates))
+    return built.release, [Measured(name, tuple(rates)) for name, rates in found.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from skblab.machine.transport import Running, Transport
 from skblab.machine.transport.base import Done
@@ -58,20 +58,34 @@ def exchange(
         started[0].wait_for("ready", READY_SECONDS)
         started.append(transport.start(sender))
         sent, received = (
-            _end(command, name, 2 * seconds, meanwhile)
+            ended(command, name, 2 * seconds, meanwhile)
             for command, name in zip(reversed(started), ("the sender", "the receiver"), strict=True)
         )
     except BaseException:
-        for command in started:
-            # The machine may be what is in trouble.
-            with contextlib.suppress(SkblabError):
-                if command.running():
-                    command.interrupt()
+        stop(started)
         raise
     return sent, received
 
 
-def _end(command: Running, name: str, seconds: float, meanwhile: Callable[[], object]) -> Done:
+def stop(started: Iterable[Running]) -> None:
+    """Tell commands to end that run; what goes wrong with that is not the first trouble."""
+    for command in started:
+        # The machine may be what is in trouble.
+        with contextlib.suppress(SkblabError, OSError):
+            if command.running():
+                command.interrupt()
+
+
+def ended(
+    command: Running,
+    name: str,
+    seconds: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Done:
+    """Wait for the end of a command, and return what it said; SkblabError if it fails or is late.
+
+    `name` is its, in words; `meanwhile` is called again and again.
+    """
     deadline = time.monotonic() + seconds
     while command.running():
         if time.monotonic() > deadline:

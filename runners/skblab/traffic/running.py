@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,13 +15,13 @@ from skblab.lab import paths
 from skblab.lab.reporter import Reporter
 from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Running
-from skblab.machine.transport.base import Done
 from skblab.machine.watch import Watch
+from skblab.testbeds.traffic import ended, stop
 from skblab.traffic import bypktgen
 from skblab.traffic.hosts import PORT, Host, Hosts
 from skblab.traffic.plan import Flow, Setting, TrafficFile, changed
 from skblab_analysis.base.checked import RefusedError, parse
-from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.words import joined, rough_time
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
 from skblab_analysis.formats.published import Published, parameters
@@ -37,7 +36,6 @@ IDLE_SECONDS = 1.0
 RCVBUF = 16 << 20
 # A machine that is busy ends later than it should.
 LATE_SECONDS = 60.0
-LOOK_SECONDS = 0.05
 NANOSECONDS = 1_000_000_000
 # A generator that gives one time only, see `skblab traffic send --help`.
 CONSTANT = re.compile(r"(?:constant:)?([0-9.]+(?:ns|us|ms|s))")
@@ -283,8 +281,8 @@ def exchange(flows: Sequence[Flow], hosts: Hosts) -> list[tuple[SenderDocument, 
             flows, commands, senders, receivers, strict=True
         ):
             limit = flow.seconds + 2 * LATE_SECONDS
-            sent = _ended(sender, f"the sender of {flow.name!r}", limit)
-            received = _ended(receiver, f"the receiver of {flow.name!r}", limit)
+            sent = ended(sender, f"the sender of {flow.name!r}", limit)
+            received = ended(receiver, f"the receiver of {flow.name!r}", limit)
             found.append(
                 (
                     command.sent(sent.stdout),
@@ -293,18 +291,5 @@ def exchange(flows: Sequence[Flow], hosts: Hosts) -> list[tuple[SenderDocument, 
             )
         return found
     except BaseException:
-        for running in (*senders, *receivers):
-            # The first trouble is the one to tell of.
-            with contextlib.suppress(SkblabError, OSError):
-                if running.running():
-                    running.interrupt()
+        stop((*senders, *receivers))
         raise
-
-
-def _ended(running: Running, who: str, seconds: float) -> Done:
-    deadline = time.monotonic() + seconds
-    while running.running():
-        if time.monotonic() > deadline:
-            raise SkblabError(f"{who} did not end within {seconds:.0f} s")
-        time.sleep(LOOK_SECONDS)
-    return running.wait(1).check(who)

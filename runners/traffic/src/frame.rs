@@ -396,25 +396,31 @@ mod tests {
         }
     }
 
-    fn packet() -> impl Strategy<Value = (u16, u16, [u8; LEN])> {
+    /// Source port, size of the payload, and header.
+    type Drawn = (u16, u16, [u8; LEN]);
+
+    fn packet() -> impl Strategy<Value = Drawn> {
         (any::<u16>(), 16_u16..=9000, any::<[u8; LEN]>())
     }
 
+    /// One after the other in the same memory, as the sender builds them.
+    fn build_and_check(ends: &Ends, packets: Vec<(Drawn, impl Into<IpAddr>)>) {
+        let builder = Builder::new(ends);
+        let mut frame = Vec::new();
+        for ((source_port, payload, header), to) in packets {
+            let packet = Packet { source_port, to: to.into(), payload, header };
+            builder.build(&mut frame, &packet);
+            check(&frame, ends, &packet);
+        }
+    }
+
     proptest! {
-        /// One after the other in the same memory, as the sender builds them.
         #[test]
         fn what_is_built_is_what_a_receiver_reads_of_ipv4(
             from: [u8; 4], port: u16, vlan in proptest::option::of(0..=MOST_VLAN),
             packets in proptest::collection::vec((packet(), any::<[u8; 4]>()), 1..5)
         ) {
-            let ends = ends(from.into(), port, vlan);
-            let builder = Builder::new(&ends);
-            let mut frame = Vec::new();
-            for ((source_port, payload, header), to) in packets {
-                let packet = Packet { source_port, to: to.into(), payload, header };
-                builder.build(&mut frame, &packet);
-                check(&frame, &ends, &packet);
-            }
+            build_and_check(&ends(from.into(), port, vlan), packets);
         }
 
         #[test]
@@ -422,14 +428,7 @@ mod tests {
             from: [u8; 16], port: u16, vlan in proptest::option::of(0..=MOST_VLAN),
             packets in proptest::collection::vec((packet(), any::<[u8; 16]>()), 1..5)
         ) {
-            let ends = ends(from.into(), port, vlan);
-            let builder = Builder::new(&ends);
-            let mut frame = Vec::new();
-            for ((source_port, payload, header), to) in packets {
-                let packet = Packet { source_port, to: to.into(), payload, header };
-                builder.build(&mut frame, &packet);
-                check(&frame, &ends, &packet);
-            }
+            build_and_check(&ends(from.into(), port, vlan), packets);
         }
 
         #[test]
