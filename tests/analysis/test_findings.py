@@ -19,7 +19,7 @@ from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
-REASON = "another block would exceed repeats.budget_minutes = 10"
+REASON = "another block would exceed the budget of 10 min"
 
 
 def latency(results: Path) -> Path:

@@ -28,7 +28,6 @@ from skblab.testbeds import GUESTS, VIRTIO, GuestKind, Sending
 from skblab.testbeds import Testbed as Bed
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import Offered
-from skblab.testbeds.sending import Step
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
 from skblab_analysis.work import summary as work_summary

@@ -118,7 +118,7 @@ def test_a_budget_without_room_for_a_block_is_refused(
         said = str(done.exception)
         assert said.startswith(f"{file}: one block takes about ")
         assert ("--exact" in said) is not bool(exact)
-        [enough] = re.findall(r"write budget_minutes = (\d+)$", said)
+        [enough] = re.findall(r"give it more: --minutes (\d+)$", said)
         # What it says to write is enough.
         text = file.read_text()
         more = tmp_path / "more.toml"

@@ -169,10 +169,10 @@ class Sweep:
         path = RunFolder.create(results, "few", record).path
         return cls(path, wanted, list(guests) or [Guest()])
 
-    def run(self, monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(self, monkeypatch: pytest.MonkeyPatch, *, sendable_only: bool = False) -> Run:
         """Run what is left, as the next one to resume does."""
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
-        method = timed.Timing(self.wanted, folder, reporter, 2)
+        method = timed.Timing(self.wanted, folder, reporter, 2, sendable_only=sendable_only)
         made = plan.make(self.wanted, ["kernel"])
         running = Running(made, method, folder, reporter, Progress.read(self.path))
 
@@ -464,10 +464,7 @@ def test_a_budget_ends_what_would_go_beyond_it(
     run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
     assert {row.block for row in run.trials} == set(range(blocks))
     said = [event.model_dump()["reason"] for event in run.journal if event.event == "enough"]
-    assert (
-        said
-        == ["another block would exceed repeats.budget_minutes = 0.0001"][: 1 if blocks < 3 else 0]
-    )
+    assert said == ["another block would exceed the budget of 0.0001 min"][: 1 if blocks < 3 else 0]
 
 
 def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
@@ -798,6 +795,33 @@ def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
     # 50 were sent in the second; what else came to the made-up sink does not make it less than 0.
     assert {row.lost for row in run.trials} == {0}
     assert {row.value for row in run.rows(CounterRow)} == {1}
+
+
+@pytest.mark.parametrize("killed_first", [False, True])
+def test_a_rate_that_the_tester_alone_does_not_send_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_first: bool
+) -> None:
+    monkeypatch.setattr(arriving, "counting", contextlib.contextmanager(waiting))
+    fast = round(2 * GENERATOR)
+    wanted = late_experiment(latency={"rates": [50, fast], "seconds": 1.0})
+    sweep = Sweep.begin(tmp_path, wanted)
+    if killed_first:
+        # Behind the tester: who resumes knows what it sent by the records alone.
+        sweep.guests = [Guest(dies_after=5)]
+        monkeypatch.setattr(Running, "_blamed", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run(monkeypatch, sendable_only=True)
+        sweep.guests = [Guest()]
+    run = sweep.run(monkeypatch, sendable_only=True)
+    states = {(row.setting, row.rate): row.state for row in run.trials}
+    assert states == {
+        (TESTER, 50): "good",
+        (TESTER, fast): "good",
+        **{(name, 50): "good" for name in (BASELINE, AGAIN, "strict")},
+        **{(name, fast): "invalid" for name in (BASELINE, AGAIN, "strict")},
+    }
+    [why] = {row.reason for row in run.trials if row.state == "invalid"}
+    assert why == "not possible here: the tester alone sends 200 000 of 400 000 packets/s"
 
 
 def test_both_are_measured_where_both_are_asked_for(

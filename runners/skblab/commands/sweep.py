@@ -17,7 +17,7 @@ from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.spec import MOST_EXACT_CPUS
 from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
-from skblab.sweep import budget, hostmachines, session
+from skblab.sweep import hostmachines, session
 from skblab.sweep.measure.exact import AT_ONCE, PACKETS
 from skblab.sweep.plan import Plan
 from skblab.sweep.request import SHIPPED, Request, unfinished
@@ -85,6 +85,27 @@ def sweep(
             rich_help_panel=MEASURE,
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100_000,
+            help="End within so many minutes, by the estimate: fewer blocks, then shorter trials, "
+            "than the experiment asks for. --dry-run says what that leaves.",
+            show_default=False,
+            rich_help_panel=MEASURE,
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=10_000,
+            help="Make each trial so many times as long, but not below a second.",
+            show_default=False,
+            rich_help_panel=MEASURE,
+        ),
+    ] = None,
     testbed: Annotated[
         str,
         typer.Option(
@@ -145,7 +166,11 @@ def sweep(
         _list()
         return
     chosen = kernels.parse(name)
-    request = Request(file, exact, packets, testbed, hosts, flavour, chosen, cpus)
+    request = Request(
+        *(file, exact, packets, testbed, hosts, flavour, chosen, cpus),
+        minutes=minutes,
+        scale=scale,
+    )
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)
@@ -157,7 +182,7 @@ def sweep(
         named = chosen.settled(labroot.ensure(reporter), reporter)
         request = dataclasses.replace(request, kernel=named)
     plan, folder = request.begin()
-    for sentence in budget.told(plan, request.at_once):
+    for sentence in request.told(plan):
         reporter.say(sentence)
     with session.alone(folder.path, reporter):
         _run(plan, folder, reporter, resumed=False, as_json=as_json)

@@ -36,9 +36,9 @@ def refusal(plan: Plan, at_once: int) -> str | None:
     seconds = plan.seconds(1, at_once)
     exact = "" if plan.exact else ", count instructions with --exact"
     return (
-        f"one block takes about {rough_time(seconds)}, and repeats.budget_minutes = {budget:g}: "
-        f"ask for fewer settings, less traffic or shorter trials{exact}, or write "
-        f"budget_minutes = {-(-seconds // 60):.0f}"
+        f"one block takes about {rough_time(seconds)}, and the budget is {budget:g} min: "
+        f"ask for fewer settings, less traffic or shorter trials{exact}, or give it more: "
+        f"--minutes {-(-seconds // 60):.0f}"
     )
 
 

@@ -18,7 +18,7 @@ from skblab.lab.guest.spec import MOST_EXACT_CPUS
 from skblab.lab.kernel import names
 from skblab.lab.kernel.lines import DEFAULT, PATCHED
 from skblab.lab.kernel.names import Name
-from skblab.sweep import booting
+from skblab.sweep import booting, shorter
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.budget import fitting, refusal, told
@@ -49,8 +49,8 @@ NAMED = Name()
 class Request:
     """A sweep as it is asked for; `packets` are those of each exact trial, None for the usual.
 
-    `cpus` are those of a guest that counts instructions. UsageError if its options contradict
-    each other.
+    `cpus` are those of a guest that counts instructions, `minutes` a budget instead of the file's,
+    `scale` how much longer or shorter trials are. UsageError if its options contradict each other.
     """
 
     file: str
@@ -61,6 +61,8 @@ class Request:
     flavour: str = STOCK
     kernel: Name = NAMED
     cpus: int | None = None
+    minutes: float | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         if self.packets is not None and not self.exact:
@@ -72,6 +74,11 @@ class Request:
             raise UsageError(
                 f"--cpus {self.cpus} needs --exact; on the wall clock the experiment says "
                 f"needs.cpus = {self.cpus}"
+            )
+        if self.scale is not None and self.exact:
+            raise UsageError(
+                f"--scale {self.scale:g} is for trials on the wall clock; with --exact, --packets "
+                "says how long a trial is"
             )
         if self.exact and not self.kind.exact:
             raise UsageError(
@@ -115,7 +122,19 @@ class Request:
                 "[measure.throughput], which searches the highest rate; or count instructions "
                 "with --exact"
             )
-        return make_plan(found, exact=self.exact, cpus=self.exact_cpus(found))
+        asked = _in_time(found, self.scale_of(found), self.minutes)
+        return make_plan(asked, exact=self.exact, cpus=self.exact_cpus(found))
+
+    def scale_of(self, found: Experiment) -> float:
+        """Return how many times as long as its file says an experiment's trials are."""
+        scale = self.scale or 1.0
+        if self.exact or self.minutes is None:
+            return scale
+        asked = shorter.scaled(found, scale)
+        fits = shorter.share(
+            asked, self.minutes, lambda fewest: make_plan(fewest, exact=False).seconds()
+        )
+        return round(scale * fits, 4)
 
     @property
     def typed(self) -> str:
@@ -124,6 +143,8 @@ class Request:
         words += ["--exact"] if self.exact else []
         words += [] if self.packets is None else [f"--packets {self.packets}"]
         words += [] if self.cpus is None else [f"--cpus {self.cpus}"]
+        words += [] if self.scale is None else [f"--scale {self.scale:g}"]
+        words += [] if self.minutes is None else [f"--minutes {self.minutes:g}"]
         words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
@@ -146,7 +167,7 @@ class Request:
             f"{counted(len(measurements), 'measurement')}, "
             f"about {rough_time(plan.seconds(at_once=at_once))}{' for all blocks' if cut else ''}"
         )
-        yield from told(plan, at_once)
+        yield from self.told(plan)
         if self.kernel != NAMED:
             yield f"kernel: {self.kernel}"
         for why in (refusal(plan, at_once), self.unbuildable(plan)):
@@ -171,6 +192,18 @@ class Request:
             patches=patches,
             exact_cpus=self.exact_cpus(plan.experiment),
         )
+
+    def told(self, plan: Plan) -> Iterator[str]:
+        """Yield what of its file the plan does not measure, or not as long, in sentences."""
+        yield from told(plan, self.at_once)
+        found = read(self.file)
+        if not self.exact:
+            yield from shorter.told(found, self.scale_of(found))
+        if self.minutes is not None and not self.exact and calibrated(plan):
+            yield (
+                "With --minutes, rates that the tester alone does not send are left out: it is "
+                "measured first."
+            )
 
     def exact_cpus(self, found: Experiment) -> int:
         """Return the CPUs of a guest that counts: those asked for, or what the experiment needs."""
@@ -231,6 +264,12 @@ class Request:
             if (cpus := self.exact_cpus(experiment)) != 1:
                 parameters["cpus"] = cpus
                 again.append(f"--cpus {cpus}")
+        if not self.exact and (scale := self.scale_of(read(self.file))) != 1:
+            parameters["scale"] = scale
+        if self.minutes is not None:
+            parameters["minutes"] = self.minutes
+        again += [] if self.scale is None else [f"--scale {self.scale:g}"]
+        again += [] if self.minutes is None else [f"--minutes {self.minutes:g}"]
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
         return PlanRecord(
@@ -255,6 +294,9 @@ class Parameters(BaseModel):
     testbed: Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")] = NETNS.name
     packets: Positive = PACKETS
     cpus: Positive = 1
+    # How many times as long as the file says trials are, and the budget instead of the file's.
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    minutes: Annotated[float | None, Field(gt=0)] = None
     flavour: str = STOCK
     patches: bool = True
     # Its name without that of our series.
@@ -288,13 +330,24 @@ def unfinished(run: Path) -> tuple[Plan, RunFolder]:
             f"it again: {record.again}"
         )
     asked = Parameters.of(folder)
-    plan = make_plan(read(str(run / EXPERIMENT)), exact=asked.clock == "exact")
+    found = _in_time(read(str(run / EXPERIMENT)), asked.scale, asked.minutes)
+    plan = make_plan(found, exact=asked.clock == "exact")
     if plan.digest != asked.plan:
         raise UsageError(
             f"{run}: its plan was {asked.plan}, and this skblab makes another one, {plan.digest}, "
             f"of the same file; to start again: {record.again}"
         )
     return plan, folder
+
+
+def _in_time(found: Experiment, scale: float, minutes: float | None) -> Experiment:
+    asked = found if scale == 1 else shorter.scaled(found, scale)
+    return asked if minutes is None else shorter.budgeted(asked, minutes)
+
+
+def calibrated(plan: Plan) -> bool:
+    """Return whether the tester alone is measured at the rates that settings are measured at."""
+    return any(wanted.tester and wanted.rate is not None for _, _, wanted in plan.measurements())
 
 
 def make_plan(found: Experiment, *, exact: bool, cpus: int = 1) -> Plan:

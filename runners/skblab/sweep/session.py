@@ -97,7 +97,10 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
         needed = programs(plan.experiment.measure)
         shares = (Bind(tools.ensure_probe(root, reporter), "tools"),) if needed else ()
         cpus = kind.cpus(plan.experiment)
-        method = Timing(plan.experiment, folder, reporter, cpus, shares=shares)
+        sendable = asked.minutes is not None
+        method = Timing(
+            *(plan.experiment, folder, reporter, cpus), shares=shares, sendable_only=sendable
+        )
     # Before anything of the run is touched: one of another kernel stays as it was.
     machines, only_one = _machines(plan, asked, method, folder, root, reporter)
     running = Running(plan, method, folder, reporter, progress)

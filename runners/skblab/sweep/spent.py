@@ -29,7 +29,7 @@ def over_budget(
     rounds, more = boots * blocks / at_once, math.ceil(boots / at_once)
     if minutes * (1 + more / rounds) <= budget_minutes:
         return None
-    return f"another block would exceed repeats.budget_minutes = {budget_minutes:g}"
+    return f"another block would exceed the budget of {budget_minutes:g} min"
 
 
 def spent(journal: Iterable[Event]) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from skblab.knobs.base import Unable
 from skblab.knobs.boot import Start
 from skblab.knobs.values import Value
 from skblab.lab.guest import GuestSpec
@@ -16,14 +17,18 @@ from skblab.sweep.best import BestSoFar
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.measure.base import Attempt, Measure, fill_caches, warming
 from skblab.sweep.measures import measures
-from skblab.sweep.planned import Measurement
+from skblab.sweep.planned import TESTER, Measurement
 from skblab.sweep.progress import Key
 from skblab.sweep.spent import over_budget
 from skblab.testbeds import Testbed
 from skblab_analysis.base.certainty import widest
+from skblab_analysis.base.words import number
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
+
+# The share of a rate that the tester has to reach for it to be one that it can send.
+SENT = 0.99
 
 
 @dataclass
@@ -39,8 +44,12 @@ class Timing:
     gaps: tuple[str, ...] = ()
     at_once: int = 1
     shares: tuple[Bind, ...] = ()
+    # Rates that the tester alone did not send are left out.
+    sendable_only: bool = False
     best: BestSoFar = field(init=False)
     _measures: dict[str, Measure] = field(init=False)
+    # What the tester alone reached of a rate, by traffic and rate, once it was asked for.
+    _sent: dict[tuple[str, int], float | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._measures = {measure.name: measure for measure in measures(self.experiment.measure)}
@@ -59,7 +68,8 @@ class Timing:
             testbed.offer(warming(next(self.experiment.traffic.each()), seconds))
 
     def ready(self, measurement: Measurement, testbed: Testbed) -> None:
-        """Send some packets that are not counted."""
+        """Send some packets that are not counted; Unable if the tester does not send the rate."""
+        self._require_sendable(measurement)
         fill_caches(measurement, testbed)
 
     def measure(self, key: Key, measurement: Measurement, testbed: Testbed) -> Callable[[], None]:
@@ -67,6 +77,22 @@ class Timing:
         there = (self.experiment.measure, self.folder, self.reporter, self.best)
         attempt = Attempt(key, measurement, testbed, *there)
         return self._measures[measurement.measure].measure(attempt)
+
+    def _require_sendable(self, measurement: Measurement) -> None:
+        rate, traffic = measurement.rate, str(measurement.stream)
+        if not self.sendable_only or measurement.tester or rate is None:
+            return
+        if (traffic, rate) not in self._sent:
+            # That of the first block decides for all: settings have the same rates in each.
+            alone = (
+                row.send_rate
+                for row in load(self.folder.path).trials
+                if (row.measure, row.traffic, row.rate) == (TESTER, traffic, rate)
+            )
+            self._sent[traffic, rate] = next(alone, None)
+        sent = self._sent[traffic, rate]
+        if sent is not None and sent < SENT * rate:
+            raise Unable(f"the tester alone sends {number(sent)} of {number(rate)} packets/s")
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return None: whatever can be set can be timed."""
