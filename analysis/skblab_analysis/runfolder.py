@@ -53,7 +53,14 @@ from skblab_analysis.formats.ledger import (
     refuse,
 )
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
-from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, timings_of
+from skblab_analysis.formats.run import (
+    Command,
+    Environment,
+    OnlyHere,
+    Plan,
+    RunDocument,
+    timings_of,
+)
 from skblab_analysis.formats.scripts import ScriptDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.rows import Probed
@@ -123,7 +130,7 @@ class RunFolder:
     def resume(self) -> None:
         """Have a run that broke off be one that goes on."""
         self._document = self._document.model_copy(
-            update={"schema_": "skblab.run/4", "state": "running", "reason": "", "finished": None}
+            update={"schema_": "skblab.run/5", "state": "running", "reason": "", "finished": None}
         )
         self._write_document()
         self.journal("resumed")
@@ -311,10 +318,11 @@ class RunFolder:
         *,
         versions: Mapping[str, str] | None = None,
         commands: Sequence[Command] = (),
+        only_here: Sequence[OnlyHere] = (),
         gaps: Sequence[str] = (),
     ) -> Path:
         """End a good run. `timings` maps step to seconds; returns the folder."""
-        self._ended("finished", "", environment, timings, versions, commands, gaps)
+        self._ended("finished", "", environment, timings, versions, commands, gaps, only_here)
         self._compact()
         self.journal("finished")
         return self.path
@@ -344,6 +352,7 @@ class RunFolder:
         versions: Mapping[str, str] | None = None,
         commands: Sequence[Command] = (),
         gaps: Sequence[str] = (),
+        only_here: Sequence[OnlyHere] = (),
     ) -> None:
         self._document = self._document.model_copy(
             update={
@@ -353,6 +362,7 @@ class RunFolder:
                 "environment": environment,
                 "versions": dict(versions or {}),
                 "commands": tuple(commands),
+                "only_here": tuple(only_here),
                 "timings": timings_of(timings),
                 "gaps": tuple(gaps),
             }

@@ -62,7 +62,6 @@ class View:
     summary    what a summary has to say before that, in a sentence or two
     sentences  the findings
     unseen     what could not be seen, in sentences
-    best       settings to advise, the best of each traffic
     figures    of the tables, for scripts; their differences are those of `compared`
     derived    tables for other programs, and their rows, which are written beside the others
     texts      files for other programs, by their names, which are written beside the page
@@ -75,7 +74,6 @@ class View:
     summary: Callable[[Run], Sequence[str]] = _none
     sentences: Callable[[Run], Sequence[str]] = _none
     unseen: Callable[[Run], Sequence[str]] = _none
-    best: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
     texts: Callable[[Run], Sequence[tuple[str, str]]] = _none

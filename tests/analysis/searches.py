@@ -149,7 +149,7 @@ def plan() -> Plan:
         seed=1,
         baseline="baseline",
         again="./skblab sweep settings",
-        parameters={"clock": "wall"},
+        parameters={"clock": "wall", "testbed": "netns"},
     )
 
 

@@ -16,7 +16,7 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
 from skblab_analysis.cpu.summary import of
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import findings
+from skblab_analysis.report import advice, findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
@@ -101,7 +101,6 @@ def test_settings_are_compared_block_by_block(tmp_path: Path) -> None:
     # Two ticks in four hundred are what reading two CPUs in whole ticks may make.
     assert again.difference.significant is False
     assert again.difference.why == "resolution"
-    assert summary.best is not None and summary.best.setting == "quick"
 
 
 def test_a_block_at_another_rate_is_in_no_comparison(tmp_path: Path) -> None:
@@ -138,4 +137,4 @@ def test_table_page_and_findings(tmp_path: Path) -> None:
     assert "False alarms in CPU time: 0 of 1 comparisons of the baseline with itself." in said
     page = page_checks.check(build_report(run.folder, fake_gnuplot))
     assert "CPU time of a packet: IPv4, 1 000 packets/s" in page.text
-    assert findings.best(run) == ["quick"]
+    assert advice.of(run).first == ("quick",)

@@ -27,7 +27,7 @@ from skblab_analysis.latency import view as delays
 from skblab_analysis.latency.rows import COMPARED, AnomalyRow, Arrivals, LateRow, by_setting
 from skblab_analysis.latency.summary import LatencySummary
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import findings, terminal
+from skblab_analysis.report import advice, findings, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Part
@@ -82,7 +82,8 @@ def trials() -> Iterator[Arrivals]:
 
 
 def made(results: Path) -> RunFolder:
-    plan = Plan(experiment="late", question="Which is late?", seed=1, baseline="baseline")
+    asked = {"experiment": "late", "question": "Which is late?", "seed": 1, "baseline": "baseline"}
+    plan = Plan.model_validate(asked | {"parameters": {"testbed": "netns"}})
     return RunFolder.create(results, "late", plan, synthetic=True)
 
 
@@ -116,8 +117,7 @@ def test_settings_are_compared_block_by_block(run: Run) -> None:
     # A bucket is wider than what these two are apart.
     again = shares[AGAIN]
     assert again is not None and again.why == "resolution"
-    assert found.best is not None and found.best.setting == "quick"
-    assert findings.best(run) == ["quick"]
+    assert advice.of(run).first == ("quick",)
 
 
 def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
@@ -140,10 +140,14 @@ def test_what_loses_more_is_not_the_best(tmp_path: Path) -> None:
     for boot in range(3):
         folder.record(trial("baseline", boot, latencies(40_000 + boot)))
         folder.record(trial("quick", boot, latencies(20_000 + boot), lost=2))
-    found = summary(load(folder.path))
+    run = load(folder.path)
+    found = summary(run)
     change = found.change("quick")
     assert change is not None and change.compared is not None and change.compared.significant
-    assert found.best is None
+    advised = advice.of(run)
+    assert advised.first == ()
+    [mixed] = advised.mixed
+    assert mixed.name == "quick" and mixed.losses.endswith("of packets lost")
     assert (found.delays[1].lost, found.delays[1].tried) == (6, 3 * COUNT + 6)
 
 
@@ -283,7 +287,8 @@ def test_the_report_has_all_of_it(run: Run) -> None:
         "Latency: IPv4, 64 bytes, 1 flow, 1 000 packets/s",
         "Late packets, and anomalies: 2 or more late packets in a row",
         "slow: jitter",
-        "To set quick",
+        "Set this",
+        "<li>quick: latency ",
         "echo 1 &gt;/quick",
     ):
         assert words in page

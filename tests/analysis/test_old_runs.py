@@ -128,7 +128,7 @@ def test_a_sweep_of_before_is_gone_on_with(tmp_path: Path) -> None:
     assert load(path).trials[:-1] == before.trials
     folder.finish(synthetic_run.environment(), {"searching": 1.0})
     run = load(path)
-    assert (run.document.schema_, len(run.trials)) == ("skblab.run/4", len(before.trials) + 1)
+    assert (run.document.schema_, len(run.trials)) == ("skblab.run/5", len(before.trials) + 1)
     assert run.series == before.series
     assert run.tables.keys() == before.tables.keys()
     for table in TABLES:

@@ -70,8 +70,7 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
         "Against baseline (strict): NAPI threads +5.0 % ±1.0 % and netfilter: 100 rules in FORWARD "
         "−36.4 % ±0.6 %.",
         "Not significant: rp_filter=1, strict. Smallest detectable difference: 2.6 %.",
-        "To set NAPI threads on this testbed’s router: ip netns exec router sh -ec 'echo 1 "
-        ">/sys/class/net/r0/threaded'",
+        "NAPI threads forwards most.",
         "False alarms in throughput: 0 of 1 comparisons of the baseline with itself. One in twenty "
         "is usual.",
         "The run ended after 3 blocks: the scatter of rates and delays between blocks is within "

@@ -339,9 +339,9 @@ def test_silent_gnuplot_is_refused(tmp_path: Path) -> None:
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
-    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/5"}
+    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/6"}
     (path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(RecordError, match=r"schema: Input should be .* or 'skblab\.run/4'"):
+    with pytest.raises(RecordError, match=r"schema: Input should be .* or 'skblab\.run/5'"):
         build_report(path, fake_gnuplot)
 
 

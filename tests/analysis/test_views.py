@@ -44,7 +44,6 @@ def test_a_further_view_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         summary=lambda run: ["In short.", "In a second.", "In a third."],
         sentences=lambda run: ["Said."],
         unseen=lambda run: ["Not seen."],
-        best=lambda run: ["baseline"],
     )
     run = load(searches.finished_run(tmp_path))
     usual = findings.headline(run)
@@ -54,7 +53,6 @@ def test_a_further_view_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     said, end = findings.sentences(run)[-2:]
     assert said == "Said." and end.startswith("The run ended after 3 blocks: ")
     assert "Not seen." in findings.unseen(run)
-    assert findings.best(run)[-1] == "baseline"
     [shown] = terminal.of_run(run.folder)
     # No more than two lines that are of no comparison, and at most five of all.
     assert str(shown) == "\n".join(f"• {line}" for line in findings.summary(run))

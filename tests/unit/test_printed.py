@@ -451,7 +451,7 @@ def test_sweep_and_resume(
     """Of a finished run: what it prints, and nothing else on standard output."""
     folder = SimpleNamespace(path=searches.finished_run(tmp_path))
     module = "skblab.commands.sweep"
-    monkeypatch.setattr(f"{module}.budget.told", lambda *_: ())
+    monkeypatch.setattr(f"{module}.Request.told", lambda *_: ())
     monkeypatch.setattr(f"{module}.Request.begin", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.unfinished", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.session.run", lambda *_, **__: None)

@@ -1013,7 +1013,8 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
         "Throughput, strict (packets/s, IPv4, 64 bytes, 1 flow)",
         "no filter",
         "tester alone",
-        "To set no filter: ip netns exec router sh -ec 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_f",
+        "Set this, the best first:\n  1. no filter: throughput +4",
+        "     ip netns exec router sh -ec 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_f",
         f"Report: {folder / 'report' / 'index.html'}",
     ):
         assert words in shown

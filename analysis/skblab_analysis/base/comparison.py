@@ -80,6 +80,7 @@ class Comparison:
     part: str = ""
     path: float | None = None
     more_is_better: bool = False
+    decides: bool = False
 
     @property
     def again(self) -> Difference | None:

@@ -59,18 +59,6 @@ class CpuSummary:
         """Return what a setting differs from the baseline; None if it is not compared."""
         return next((change for change in self.changes if change.setting == setting), None)
 
-    @property
-    def best(self) -> Change | None:
-        """The setting that takes less CPU time than the baseline by most, significantly."""
-        less = [
-            change
-            for change in self.changes
-            if change.difference.significant
-            and change.difference.effect < 0
-            and change.setting != AGAIN
-        ]
-        return min(less, key=lambda change: change.difference.effect, default=None)
-
 
 def of(run: Run) -> list[CpuSummary]:
     """Return the CPU time of a run's packets, of each traffic and rate."""

@@ -36,7 +36,6 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of
 from skblab_analysis.formats.summary import Figure
-from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
 # Of Times, those that have a column.
@@ -201,10 +200,6 @@ def unseen(found: Sequence[CpuSummary]) -> list[str]:
     return said
 
 
-def _best(run: Run) -> list[str]:
-    return [change.setting for summary in of(run) if (change := summary.best) is not None]
-
-
 def _figures(summary: CpuSummary) -> Iterator[Figure]:
     """Yield CPU time of a packet."""
     for usage in summary.usages:
@@ -230,5 +225,4 @@ VIEW = View(
     summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
-    best=_best,
 )

@@ -93,6 +93,13 @@ class Command(_Part):
     setting: str = Field(default="", description="the setting that it makes; empty: none")
 
 
+class OnlyHere(_Part):
+    """A setting whose effect is one of this testbed, and would be another one elsewhere."""
+
+    setting: str
+    reason: str = Field(description="why, in a sentence without its full stop")
+
+
 class Timing(_Part):
     """Wall time of one step of the run."""
 
@@ -119,9 +126,9 @@ def with_one_kind_of_ledgers(found: object) -> object:
 class RunDocument(_Part):
     """The whole of `run.json`."""
 
-    schema_: Literal["skblab.run/1", "skblab.run/2", "skblab.run/3", "skblab.run/4"] = Field(
-        default="skblab.run/4", alias="schema"
-    )
+    schema_: Literal[
+        "skblab.run/1", "skblab.run/2", "skblab.run/3", "skblab.run/4", "skblab.run/5"
+    ] = Field(default="skblab.run/5", alias="schema")
     name: RunName
     state: Literal["running", "finished", "failed"]
     reason: str = Field(default="", description="why the run failed; empty otherwise")
@@ -136,6 +143,9 @@ class RunDocument(_Part):
     environment: Environment | None = None
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     commands: tuple[Command, ...] = ()
+    only_here: tuple[OnlyHere, ...] = Field(
+        default=(), description="settings whose effect is one of this testbed"
+    )
     timings: tuple[Timing, ...] = ()
     gaps: tuple[str, ...] = Field(default=(), description="what could not be seen, in sentences")
 

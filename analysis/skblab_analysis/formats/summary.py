@@ -36,6 +36,19 @@ class Reason(_Part):
     reason: str
 
 
+class Advised(_Part):
+    """A setting that is better than the baseline by something."""
+
+    setting: str
+    advice: Literal["set", "mixed", "only_here"] = Field(
+        description="set: set it, the best is first; mixed: it is worse by another figure; "
+        "only_here: it is better on this testbed only"
+    )
+    better: str = Field(description="by what it is better, in words")
+    worse: str = Field(description="by what it is worse, in words; empty: by nothing")
+    only_here: str = Field(description="why it is better on this testbed only; empty otherwise")
+
+
 class Complaint(_Part):
     """What a kernel complained of."""
 
@@ -54,10 +67,11 @@ class SummaryDocument(_Part):
     """A run's figures and what they come to.
 
     In version 1 the measure `instructions` was `exact`, `instructions/packet` was `instructions`,
-    `ns/packet` was `ns`, and `figure` had the goals and layers that are in `part` now.
+    `ns/packet` was `ns`, and `figure` had the goals and layers that are in `part` now. Until
+    version 4 there was no `advice`.
     """
 
-    schema_: Literal["skblab.summary/4"] = Field(default="skblab.summary/4", alias="schema")
+    schema_: Literal["skblab.summary/5"] = Field(default="skblab.summary/5", alias="schema")
     folder: str = Field(description="the run folder")
     report: str | None = Field(description="the report's page; null if none was made")
     name: str
@@ -74,5 +88,7 @@ class SummaryDocument(_Part):
     unaccounted: dict[str, float] = Field(
         description="packets that are not accounted for, as a share, by trial"
     )
+    advice: tuple[Advised, ...] = Field(description="what is better than the baseline")
+    why_none: str = Field(description="why nothing is to be set; empty if something is")
     commands: tuple[Command, ...] = Field(description="what sets a setting")
     complaints: tuple[Complaint, ...] = Field(description="what kernels complained of")

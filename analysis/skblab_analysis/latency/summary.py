@@ -138,13 +138,6 @@ class Change:
     late: Difference | None
     lost: Difference | None
 
-    @property
-    def loses(self) -> bool:
-        """Whether more is lost than with the baseline: significantly, or in the only block."""
-        if self.lost is None:
-            return False
-        return self.lost.significant is not False and self.lost.effect > 0
-
 
 @dataclass(frozen=True)
 class LatencySummary:
@@ -163,21 +156,6 @@ class LatencySummary:
     def change(self, setting: str) -> Change | None:
         """Return what a setting differs from the baseline; None of the baseline itself."""
         return next((change for change in self.changes if change.setting == setting), None)
-
-    @property
-    def best(self) -> Change | None:
-        """The setting that lowers the 99th percentile most, significantly, and loses no more."""
-        if self.baseline is None:
-            return None
-        better = [
-            (change.compared.share, change)
-            for change in self.changes
-            if change.compared is not None
-            and change.compared.significant
-            and change.compared.effect < 0
-            if change.setting != AGAIN and not change.loses
-        ]
-        return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

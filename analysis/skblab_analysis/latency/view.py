@@ -217,6 +217,8 @@ def _comparison(
         wording=wording,
         traffic=summary.traffic,
         rate=summary.rate,
+        # Who loses more packets has fewer late ones.
+        decides=figure == "lost",
     )
 
 
@@ -351,5 +353,4 @@ VIEW = View(
     summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
-    best=lambda run: [summary.best.setting for summary in of(run) if summary.best is not None],
 )

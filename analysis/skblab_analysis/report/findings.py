@@ -11,7 +11,6 @@ from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import counted
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.view import commands
 
 # Lines of a summary, and how many of them tell of anything else than comparisons.
 LINES = 5
@@ -75,21 +74,3 @@ def unseen(run: Run) -> list[str]:
             "hardware. Compare shares and layers with each other, not with another machine."
         )
     return said + list(run.document.gaps)
-
-
-def best(run: Run) -> list[str]:
-    """Return the best settings by any measure of which something can be told, each once."""
-    return list(
-        dict.fromkeys(
-            setting
-            for view in VIEWS
-            if told.reliable(view.compared(run))
-            for setting in view.best(run)
-        )
-    )
-
-
-def advice(run: Run) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each best setting with the commands that set it, if the run has them."""
-    made = [(setting, commands(run, setting)) for setting in best(run)]
-    return [(setting, lines) for setting, lines in made if lines]

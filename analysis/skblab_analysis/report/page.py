@@ -22,7 +22,7 @@ from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.comparison.rows import rows as comparison_rows
 from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import findings, left_out, pictures, svg
+from skblab_analysis.report import advice, findings, left_out, pictures, svg
 from skblab_analysis.report.pictures import GnuplotRunner
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -73,7 +73,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
                 for section in sections
                 for picture in section.pictures
             },
-            best=findings.advice(run),
+            advice=advice.of(run) if advice.asked(run) else None,
             total_seconds=sum(timing.seconds for timing in run.document.timings),
             raw=_raw_files(run_dir),
         )

@@ -3,19 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from skblab_analysis.base.compared import compared
-from skblab_analysis.formats.summary import Complaint, Figure, Reason, SummaryDocument, Trials
+from skblab_analysis.formats.summary import (
+    Advised,
+    Complaint,
+    Figure,
+    Reason,
+    SummaryDocument,
+    Trials,
+)
 from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import findings
+from skblab_analysis.report import advice, findings
 
 
 def of_run(folder: Path, page: Path | None = None) -> SummaryDocument:
     """Return the figures of a run folder; RecordError when it is broken."""
     run = load(folder)
     document = run.document
+    advised = advice.of(run)
     good = sum(trial.state == "good" for trial in run.trials)
     return SummaryDocument(
         folder=str(folder.resolve()),
@@ -32,12 +42,31 @@ def of_run(folder: Path, page: Path | None = None) -> SummaryDocument:
         reasons=_reasons(run),
         figures=_figures(run),
         unaccounted={str(ledger.trial): ledger.share for ledger in document.ledgers},
+        advice=tuple(_advised(advised)),
+        why_none=advised.why_none,
         commands=document.commands,
         complaints=tuple(
             Complaint(where=told.where, lines=tuple(str(line) for line in told.lines))
             for told in run.complaints()
         ),
     )
+
+
+def _advised(found: advice.Advice) -> Iterator[Advised]:
+    kinds: tuple[tuple[Literal["set", "mixed", "only_here"], tuple[advice.Setting, ...]], ...] = (
+        ("set", found.ranked),
+        ("mixed", found.mixed),
+        ("only_here", found.only_here),
+    )
+    for kind, settings in kinds:
+        for one in settings:
+            yield Advised(
+                setting=one.name,
+                advice=kind,
+                better=one.gains,
+                worse=one.losses,
+                only_here=one.only_here,
+            )
 
 
 def _figures(run: Run) -> tuple[Figure, ...]:

@@ -35,7 +35,7 @@ from skblab_analysis.throughput.summary import (
     false_alarms,
     of,
 )
-from skblab_analysis.view import Cells, Section, View, commands, suffix
+from skblab_analysis.view import Cells, Section, View, suffix
 
 # RFC 2544, section 24.
 FULL_SECONDS = 60.0
@@ -255,7 +255,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     yield from not_significant(changes)
     best = goal.best
     if best is not None:
-        yield _to_set(best.setting, commands(run, best.setting))
+        yield f"{best.setting} forwards most."
     elif any(change.difference.significant is not None for change in goal.changes):
         yield f"No setting was significantly faster than {goal.baseline}."
 
@@ -298,13 +298,6 @@ def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
         )
 
 
-def _to_set(setting: str, lines: Sequence[str]) -> str:
-    plain = [line for line in lines if "\n" not in line]
-    if lines and len(plain) == len(lines):
-        return f"To set {setting} on this testbed’s router: {'; '.join(plain)}"
-    return f"{setting} forwards most."
-
-
 def _confirmed(run: Run) -> list[str]:
     tried = [row for row in run.rows(FoundRow) if row.confirmed is not None]
     if not tried:
@@ -345,7 +338,4 @@ VIEW = View(
     summary=_summary,
     sentences=sentences,
     unseen=unseen,
-    best=lambda run: [
-        summary.main.best.setting for summary in of(run) if summary.main.best is not None
-    ],
 )

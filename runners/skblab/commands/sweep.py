@@ -27,7 +27,7 @@ from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import ABSENT, counted, rough_time
 from skblab_analysis.formats import bisect
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import findings, left_out, summary, terminal
+from skblab_analysis.report import advice, left_out, summary, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
@@ -261,7 +261,7 @@ def _run(
 ) -> None:
     """Measure what the run in a folder lacks, and show what it has."""
     root = labroot.ensure(reporter)
-    session.run(plan, folder, root, reporter, findings.best, resumed=resumed)
+    session.run(plan, folder, root, reporter, advice.candidates, resumed=resumed)
     page = build_report(folder.path, gnuplot(root))
     run = load(folder.path)
     if as_json:
@@ -287,7 +287,7 @@ def _show(run: Run, page: Path) -> None:
     for one in {(one.setting, one.state): one for one in left_out.of(run.trials)}.values():
         said = f"{one.setting}: {one.state}: {one.reason}"
         console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True)
-    for best in run.document.commands:
-        command = best.command if "\n" not in best.command else "a script, in the report"
-        console.print(escape(f"To set {best.setting}: {command}"), soft_wrap=True)
+    for line in advice.lines(advice.of(run)):
+        console.print(escape(line), soft_wrap=True)
+    console.print()
     console.print(f"Report: {page}", soft_wrap=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skblab.knobs.onlyhere import why_only_here
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value, words
 from skblab.lab import portable, store, tools
@@ -18,7 +19,7 @@ from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs
 from skblab.sweep.dryrun import setting
-from skblab.sweep.experiment import Experiment, knobs_of
+from skblab.sweep.experiment import Experiment, Setting, knobs_of
 from skblab.sweep.hostmachines import HostMachines, remembered, require_sink
 from skblab.sweep.machines import Guests, Machines
 from skblab.sweep.measure.base import Program
@@ -30,7 +31,7 @@ from skblab.sweep.progress import Progress
 from skblab.sweep.request import MACHINES, Parameters
 from skblab.sweep.running import Method, Running
 from skblab.testbeds import GUESTS, HOSTS, KINDS, native
-from skblab_analysis.formats.run import Command, Environment
+from skblab_analysis.formats.run import Command, Environment, OnlyHere
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
 
@@ -48,11 +49,14 @@ def run(
     folder: RunFolder,
     root: LabRoot,
     reporter: Reporter,
-    best: Callable[[Run], Sequence[str]],
+    better: Callable[[Run], Sequence[str]],
     *,
     resumed: bool,
 ) -> None:
-    """Measure what the run in a folder lacks, and finish it; `best` names its best settings."""
+    """Measure what the run in a folder lacks, and finish it.
+
+    `better` names its settings that are better than the baseline by something.
+    """
     sweep = prepared(plan, folder, root, reporter)
     if resumed:
         folder.resume()
@@ -60,8 +64,14 @@ def run(
         sweep.measure()
     environment = sweep.machines.environment()
     assert environment is not None
-    commands = _commands(plan.experiment, sweep.machines.machine, best(load(folder.path)))
-    folder.finish(environment, reporter.timings, commands=commands, gaps=sweep.gaps)
+    machine = sweep.machines.machine
+    commands = _commands(plan.experiment, machine, better(load(folder.path)))
+    # A guest that counts has fewer CPUs than one that is timed.
+    counted = replace(machine, cpus=Parameters.of(folder).cpus) if plan.exact else machine
+    only_here = _only_here(plan.experiment, counted)
+    folder.finish(
+        environment, reporter.timings, commands=commands, only_here=only_here, gaps=sweep.gaps
+    )
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,24 @@ def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) ->
         for name in names
         for command in (*by_boot(knobs[name]), *setting(machine, knobs[name]))
     ]
+
+
+def _only_here(experiment: Experiment, machine: Machine) -> list[OnlyHere]:
+    """Return the settings whose effect is one of this machine."""
+    return [
+        OnlyHere(setting=setting.name, reason=why)
+        for setting in experiment.settings()
+        if (why := why_only_here(machine, _differing(experiment, setting)))
+    ]
+
+
+def _differing(experiment: Experiment, setting: Setting) -> dict[str, Value]:
+    """Return the knobs of a setting that are not as they are in the baseline."""
+    return {
+        name: value
+        for name, value in setting.knobs.items()
+        if name not in experiment.baseline or experiment.baseline[name] != value
+    }
 
 
 def by_boot(knobs: Mapping[str, Value]) -> list[str]:
