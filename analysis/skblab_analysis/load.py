@@ -82,6 +82,11 @@ class Run:
         """The settings that are known to be the baseline's own state."""
         return frozenset(setting for setting, same in self.alike.items() if same)
 
+    @property
+    def only_here(self) -> Mapping[str, str]:
+        """The settings whose effect is one of this testbed, each with the reason."""
+        return {said.setting: said.reason for said in self.document.only_here}
+
     def ledgers(self, clock: Clock = "wall") -> list[Ledger]:
         """Return the ledgers of a clock, one for each trial that has one and is of no sweep.
 

@@ -82,8 +82,3 @@ class View:
 def suffix(place: int) -> str:
     """Return what tells files and anchors of further traffic from those of the first, place 0."""
     return f"-{place + 1}" if place else ""
-
-
-def commands(run: Run, setting: str) -> tuple[str, ...]:
-    """Return the commands that set a setting, if the run has them."""
-    return tuple(told.command for told in run.document.commands if told.setting == setting)

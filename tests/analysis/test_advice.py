@@ -15,7 +15,7 @@ from test_report import fake_gnuplot
 from skblab_analysis.base.words import FIXED_SPACE
 from skblab_analysis.formats.run import Command, OnlyHere
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import advice
+from skblab_analysis.report import advice, findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.summary import of_run
 from skblab_analysis.rfc2544.rows import Benchmarked
@@ -140,3 +140,14 @@ def test_a_run_that_is_no_sweep_advises_nothing(tmp_path: Path) -> None:
     folder = synthetic_run.finished_run(tmp_path)
     assert not advice.asked(load(folder))
     assert "Set this" not in check(build_report(folder, fake_gnuplot)).text
+
+
+def test_a_gain_of_this_testbed_alone_is_in_no_headline(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    assert findings.headline(run).startswith("much forwards 25.1")
+    here = [OnlyHere(setting="much", reason="of much"), OnlyHere(setting="bad", reason="of bad")]
+    run = finished(tmp_path / "here", only_here=here)
+    # The largest loss is told all the same.
+    assert findings.headline(run).startswith("bad forwards 10.0")
+    assert "little forwards 5." in findings.headline(run)
+    assert findings.summary(run)[1].startswith("Biggest gain: little, ")

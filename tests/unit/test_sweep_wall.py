@@ -1014,7 +1014,7 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
         "no filter",
         "tester alone",
         "Set this, the best first:\n  1. no filter: throughput +4",
-        "     ip netns exec router sh -ec 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_f",
+        "     sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.DEVICE.rp_filter=0",
         f"Report: {folder / 'report' / 'index.html'}",
     ):
         assert words in shown

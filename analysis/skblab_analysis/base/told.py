@@ -65,10 +65,13 @@ def _good(found: Sequence[Comparison]) -> list[Comparison]:
     return [comparison for comparison in found if unreliable(comparison) is None]
 
 
-def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
+def headline(
+    found: Sequence[Comparison], doubt: str = "", apart: Collection[str] = ()
+) -> str | None:
     """Return the largest gain and the largest loss in one line; None if nothing is known.
 
-    With `doubt`, what is said of it, also the largest of which no significance is known.
+    Gains of the settings in `apart` are none to tell. With `doubt`, what is said of it, also the
+    largest of which no significance is known.
     """
     found = _worded(found)
     good = _good(found)
@@ -77,7 +80,7 @@ def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
     # What shares of different wholes are cannot be compared: the first whole has the headline.
     by_whole = _by_whole(good)
     for of_whole in by_whole:
-        if effects := _extremes(of_whole):
+        if effects := _extremes(of_whole, apart):
             return "; ".join(
                 f"{effect.setting} {effect.of.phrase(effect.difference)}" for effect in effects
             )
@@ -92,11 +95,12 @@ def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
 
 
 def lines(
-    found: Sequence[Comparison], identical: Collection[str] = ()
+    found: Sequence[Comparison], identical: Collection[str] = (), apart: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
     """Return what nothing can be told of, then what is told, the largest effects first.
 
-    `identical` names the settings that are the baseline's own state.
+    `identical` names the settings that are the baseline's own state, `apart` those of which no gain
+    is told as the largest.
     """
     by_measure: dict[str, list[Comparison]] = {}
     for comparison in _worded(found):
@@ -114,9 +118,9 @@ def lines(
             # With which traffic it is so, where others have percentages of something else.
             where = _where(of_whole) if len(by_whole) > 1 else ""
             if several:
-                effects += _in_one_line(of_whole, len(ours) > 1)
+                effects += _in_one_line(of_whole, len(ours) > 1, apart)
             else:
-                effects += [*_each(of_whole, len(ours) > 1), *_counted(of_whole, where)]
+                effects += [*_each(of_whole, len(ours) > 1, apart), *_counted(of_whole, where)]
             rest += _distrusted(of_whole, f"{_of(of_whole, several)}{where}")
         rest += _not_significant(by_whole, several)
     return nothing, [*effects, *rest, *_identical(identical)]
@@ -159,14 +163,15 @@ def _nothing(found: Sequence[Comparison], of: str) -> str:
     return f"Nothing can be told{of}: the baseline differed from itself by {said}."
 
 
-def _extremes(found: Sequence[Comparison]) -> list[Effect]:
+def _extremes(found: Sequence[Comparison], apart: Collection[str]) -> list[Effect]:
     """Return the largest significant gain and loss, the larger one first."""
     effects = [
         Effect(change.setting, change.difference, comparison)
         for comparison in found
         for change in significant(comparison)
     ]
-    best = max(effects, key=lambda one: one.gain, default=None)
+    told = (one for one in effects if one.setting not in apart)
+    best = max(told, key=lambda one: one.gain, default=None)
     worst = min(effects, key=lambda one: one.gain, default=None)
     kept = [best] if best is not None and best.gain > 0 else []
     kept += [worst] if worst is not None and worst.gain < 0 else []
@@ -188,17 +193,17 @@ def _named(one: Effect, wording: Wording, several: bool) -> str:
     return f"{first}: {one.setting}, {one.of.amount(one.difference)}{at}"
 
 
-def _each(found: Sequence[Comparison], several: bool) -> list[str]:
+def _each(found: Sequence[Comparison], several: bool, apart: Collection[str]) -> list[str]:
     """Return the largest gain and loss, a line each; of `several` traffics or rates with these."""
     return [
         f"{_named(extreme, extreme.of.wording, several)}."
-        for extreme in _extremes(found)
+        for extreme in _extremes(found, apart)
         if extreme.of.wording is not None
     ]
 
 
-def _in_one_line(found: Sequence[Comparison], several: bool) -> list[str]:
-    said = "; ".join(f"{line[0].lower()}{line[1:-1]}" for line in _each(found, several))
+def _in_one_line(found: Sequence[Comparison], several: bool, apart: Collection[str]) -> list[str]:
+    said = "; ".join(f"{line[0].lower()}{line[1:-1]}" for line in _each(found, several, apart))
     if not said:
         return []
     wording = found[0].wording

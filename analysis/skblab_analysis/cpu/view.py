@@ -110,9 +110,12 @@ def _by_cpu(usage: Usage) -> str:
     return f"{', '.join(parts)}{FIXED_SPACE}%" if parts else ABSENT
 
 
-def headline(found: Sequence[CpuSummary]) -> str | None:
-    """Return the finding in one sentence; None if there is none."""
-    return told.headline(compared(found)) or next(_taken(found), None)
+def headline(found: Sequence[CpuSummary], apart: Collection[str] = ()) -> str | None:
+    """Return the finding in one sentence; None if there is none.
+
+    Gains of the settings in `apart` are none to tell.
+    """
+    return told.headline(compared(found), apart=apart) or next(_taken(found), None)
 
 
 def _taken(found: Sequence[CpuSummary]) -> Iterator[str]:
@@ -220,7 +223,7 @@ VIEW = View(
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
-    headline=lambda run: headline(of(run)),
+    headline=lambda run: headline(of(run), run.only_here),
     compared=lambda run: compared(of(run)),
     summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),

@@ -261,7 +261,9 @@ VIEW = View(
     figures=lambda run: [figure for exact in of(run) for figure in _data(exact)],
     tables=lambda run: [exact_table(exact, run.identical) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
-    headline=lambda run: told.headline(compared(run), doubt="one block: it may be chance"),
+    headline=lambda run: told.headline(
+        compared(run), doubt="one block: it may be chance", apart=run.only_here
+    ),
     compared=compared,
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],

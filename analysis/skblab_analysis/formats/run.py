@@ -91,6 +91,11 @@ class Command(_Part):
     where: str = Field(description="the machine or namespace it ran in")
     command: str
     setting: str = Field(default="", description="the setting that it makes; empty: none")
+    by_hand: str = Field(
+        default="",
+        description="the same as a person would do it, where that differs from the baseline; "
+        "DEVICE is each network device",
+    )
 
 
 class OnlyHere(_Part):

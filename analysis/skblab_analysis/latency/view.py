@@ -154,9 +154,12 @@ def _picture(summary: LatencySummary, suffix: str) -> tuple[Picture, ...]:
     return (distribution(f"latency{suffix}", "Packets", title, "ns", curves),) if curves else ()
 
 
-def headline(found: Sequence[LatencySummary]) -> str | None:
-    """Return the finding in one sentence; None if there is none."""
-    return told.headline(compared(found)) or next(_delays(found), None)
+def headline(found: Sequence[LatencySummary], apart: Collection[str] = ()) -> str | None:
+    """Return the finding in one sentence; None if there is none.
+
+    Gains of the settings in `apart` are none to tell.
+    """
+    return told.headline(compared(found), apart=apart) or next(_delays(found), None)
 
 
 def _delays(found: Sequence[LatencySummary]) -> Iterator[str]:
@@ -348,7 +351,7 @@ VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
-    headline=lambda run: headline(of(run)),
+    headline=lambda run: headline(of(run), run.only_here),
     compared=lambda run: compared(of(run)),
     summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),

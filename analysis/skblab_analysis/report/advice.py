@@ -17,7 +17,6 @@ from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.words import counted, joined, share, small_share
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.view import commands
 
 # Settings that a terminal shows; the report has all.
 SHOWN = 5
@@ -125,10 +124,9 @@ def of(run: Run) -> Advice:
     """Return what a run advises."""
     found = _deciding(run)
     trusted = [comparison for comparison in found if told.unreliable(comparison) is None]
-    reasons = {said.setting: said.reason for said in run.document.only_here}
     several = len({comparison.where for comparison in trusted}) > 1
     settings = [
-        Setting(name, better, worse, reasons.get(name, ""), commands(run, name), several)
+        Setting(name, better, worse, run.only_here.get(name, ""), _commands(run, name), several)
         for name, better, worse in _changed(trusted)
         if better
     ]
@@ -165,6 +163,13 @@ def lines(advice: Advice) -> Iterator[str]:
 
 def _but(setting: Setting) -> str:
     return f"; but {setting.losses}" if setting.losses else ""
+
+
+def _commands(run: Run, setting: str) -> tuple[str, ...]:
+    """Return what sets a setting by hand; older runs have no more than the scripts that did."""
+    made = [command for command in run.document.commands if command.setting == setting]
+    by_hand = tuple(command.by_hand for command in made if command.by_hand)
+    return by_hand or tuple(command.command for command in made)
 
 
 def _deciding(run: Run) -> list[Comparison]:

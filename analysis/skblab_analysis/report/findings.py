@@ -31,7 +31,7 @@ def compared(run: Run) -> list[Comparison]:
 def summary(run: Run) -> list[str]:
     """Return the findings in at most LINES sentences, the most important first."""
     plain = [sentence for view in VIEWS for sentence in view.summary(run)]
-    nothing, others = told.lines(compared(run), run.identical)
+    nothing, others = told.lines(compared(run), run.identical, run.only_here)
     return [*nothing, *plain[:PLAIN], *others][:LINES]
 
 

@@ -136,7 +136,7 @@ def _good(goal: GoalSummary) -> str:
 
 def headline(run: Run) -> str | None:
     """Return the finding in one sentence; None if there is none."""
-    return told.headline(compared(run)) or next(_forwarded(of(run)), None)
+    return told.headline(compared(run), apart=run.only_here) or next(_forwarded(of(run)), None)
 
 
 def _forwarded(found: Sequence[ThroughputSummary]) -> Iterator[str]:

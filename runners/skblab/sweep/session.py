@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,12 +164,27 @@ def _bundles(experiment: Experiment, root: LabRoot, reporter: Reporter) -> dict[
 
 def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) -> list[Command]:
     """Return the commands that make settings so on the router."""
-    knobs = {setting.name: knobs_of(experiment, setting) for setting in experiment.settings()}
     return [
-        Command(where="the router", command=command, setting=name)
-        for name in names
-        for command in (*by_boot(knobs[name]), *setting(machine, knobs[name]))
+        Command(where="the router", command=command, setting=chosen.name, by_hand=by_hand)
+        for chosen in sorted(
+            (one for one in experiment.settings() if one.name in names),
+            key=lambda one: names.index(one.name),
+        )
+        for command, by_hand in _making(experiment, chosen, machine)
     ]
+
+
+def _making(experiment: Experiment, chosen: Setting, machine: Machine) -> Iterator[tuple[str, str]]:
+    """Yield what sets each knob of a setting, and how a person does it who has the baseline."""
+    differing = _differing(experiment, chosen)
+    for name, value in knobs_of(experiment, chosen).items():
+        knob = KNOBS[name]
+        by_hand = (
+            f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}" if name in differing else ""
+        )
+        made = by_boot({name: value}) or setting(machine, {name: value})
+        for command in made:
+            yield command, by_hand
 
 
 def _only_here(experiment: Experiment, machine: Machine) -> list[OnlyHere]:
