@@ -30,15 +30,17 @@ EXPECTED = (
 )
 HOOKS = ("forward", "input")
 _RULES = re.compile(rf"(nft|iptables)-({'|'.join(HOOKS)})(-set)? ([1-9]\d*)")
-_FORWARD = "chain { type filter hook forward priority 0; }"
+_FORWARD = "type filter hook forward priority 0;"
 # What is made for values that are words.
 _IN_WORDS = {
     NONE: "no table, no chain",
-    "conntrack": f"nft: {_FORWARD}: ct state established,related accept; ct state new accept",
-    "flowtable": "nft: flowtable { hook ingress priority 0; devices = { DEVICE, … }; }; "
-    f"{_FORWARD}: meta l4proto {{ tcp, udp }} flow add @FLOWTABLE",
-    "masquerade": "nft: chain { type nat hook postrouting priority 100; }: "
-    f'oifname "{DEVICE}" masquerade',
+    "conntrack": f"nft 'table inet router {{ chain forward {{ {_FORWARD} "
+    "ct state established,related accept; ct state new accept; }; }'",
+    "flowtable": f"nft 'table inet router {{ flowtable flows {{ hook ingress priority 0; "
+    f"devices = {{ {DEVICE}, … }}; }}; chain forward {{ {_FORWARD} "
+    "meta l4proto { tcp, udp } flow add @flows; }; }'",
+    "masquerade": "nft 'table inet router { chain postrouting { type nat hook postrouting "
+    f'priority 100; oifname "{DEVICE}" masquerade; }}; }}\'',
     IPTABLES_MASQUERADE: f"iptables -t nat -A POSTROUTING -o {DEVICE} -j MASQUERADE",
 }
 _TABLE = re.compile(r"^nft (\d+) (.+)$", re.MULTILINE)
