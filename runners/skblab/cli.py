@@ -49,6 +49,7 @@ COMMANDS = {
     "demo": "skblab.commands.demo:demo",
     "probe": "skblab.commands.probe_functions:probe",
     "sweep": "skblab.commands.sweep:sweep",
+    "tune": "skblab.commands.tune:tune",
     "resume": "skblab.commands.sweep:resume",
     "report": "skblab.commands.report:report",
     "cleanup": "skblab.commands.sweep:cleanup",

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from skblab.calibrate.result import Calibration
 from skblab.doctor.checks import Check
@@ -47,6 +47,21 @@ class FunctionsOfSettings(_Part):
 
     schema_name: Literal["skblab.functions-of-settings/1"] = "skblab.functions-of-settings/1"
     settings: tuple[FunctionsDocument, ...]
+
+
+class Tuned(_Part):
+    """What to set, tried together in fresh boots."""
+
+    schema_name: Literal["skblab.tune/1"] = "skblab.tune/1"
+    folder: str = Field(description="has advice.md and, if something is advised, advice.sh")
+    goal: str
+    experiment: str
+    settings: tuple[str, ...] = Field(description="what to set together, the best first")
+    confirmed: str = Field(
+        description="what the second sweep found, in words; empty: there is none"
+    )
+    why_none: str = Field(description="why nothing is to be set; empty if something is")
+    reports: tuple[str, ...] = Field(description="the pages of both sweeps")
 
 
 class BuiltKernel(model.Record):
@@ -293,6 +308,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kselftest": {"kselftest": Selftests, "kselftest-compare": ComparedSelftests},
     "soak": {"soak": Soak},
     "sweep": {"summary": SummaryDocument},
+    "tune": {"tune": Tuned},
     "resume": {"summary": SummaryDocument},
     "cache list": {"cache": CacheListing},
     "cache prune": {"cache-prune": CachePruned},

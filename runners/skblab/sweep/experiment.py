@@ -286,6 +286,15 @@ def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Va
     return {**experiment.baseline, **(setting.knobs if setting else {})}
 
 
+def differing(experiment: Experiment, setting: Setting) -> dict[str, Value]:
+    """Return the knobs of a setting that are not as they are in the baseline."""
+    return {
+        name: value
+        for name, value in setting.knobs.items()
+        if name not in experiment.baseline or experiment.baseline[name] != value
+    }
+
+
 def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:
     """Yield where an experiment has a knob that there is not, or a value that it does not take."""
     for place, name, value in _given(experiment):

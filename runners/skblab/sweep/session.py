@@ -19,7 +19,7 @@ from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs
 from skblab.sweep.dryrun import setting
-from skblab.sweep.experiment import Experiment, Setting, knobs_of
+from skblab.sweep.experiment import Experiment, Setting, differing, knobs_of
 from skblab.sweep.hostmachines import HostMachines, remembered, require_sink
 from skblab.sweep.machines import Guests, Machines
 from skblab.sweep.measure.base import Program
@@ -52,8 +52,8 @@ def run(
     better: Callable[[Run], Sequence[str]],
     *,
     resumed: bool,
-) -> None:
-    """Measure what the run in a folder lacks, and finish it.
+) -> Machine:
+    """Measure what the run in a folder lacks, and finish it; return its device under test.
 
     `better` names its settings that are better than the baseline by something.
     """
@@ -72,6 +72,7 @@ def run(
     folder.finish(
         environment, reporter.timings, commands=commands, only_here=only_here, gaps=sweep.gaps
     )
+    return machine
 
 
 @dataclass(frozen=True)
@@ -176,12 +177,10 @@ def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) ->
 
 def _making(experiment: Experiment, chosen: Setting, machine: Machine) -> Iterator[tuple[str, str]]:
     """Yield what sets each knob of a setting, and how a person does it who has the baseline."""
-    differing = _differing(experiment, chosen)
+    own = differing(experiment, chosen)
     for name, value in knobs_of(experiment, chosen).items():
         knob = KNOBS[name]
-        by_hand = (
-            f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}" if name in differing else ""
-        )
+        by_hand = f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}" if name in own else ""
         made = by_boot({name: value}) or setting(machine, {name: value})
         for command in made:
             yield command, by_hand
@@ -192,17 +191,8 @@ def _only_here(experiment: Experiment, machine: Machine) -> list[OnlyHere]:
     return [
         OnlyHere(setting=setting.name, reason=why)
         for setting in experiment.settings()
-        if (why := why_only_here(machine, _differing(experiment, setting)))
+        if (why := why_only_here(machine, differing(experiment, setting)))
     ]
-
-
-def _differing(experiment: Experiment, setting: Setting) -> dict[str, Value]:
-    """Return the knobs of a setting that are not as they are in the baseline."""
-    return {
-        name: value
-        for name, value in setting.knobs.items()
-        if name not in experiment.baseline or experiment.baseline[name] != value
-    }
 
 
 def by_boot(knobs: Mapping[str, Value]) -> list[str]:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which settings are tried together: the best, and then each that contradicts none before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from skblab.knobs.values import Value, text
+from skblab.sweep.experiment import Experiment, differing
+from skblab_analysis.base.comparison import Measure
+from skblab_analysis.base.errors import UsageError
+
+Goal = Literal["throughput", "latency", "instructions"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
+# By which measure a goal is judged.
+MEASURED_BY: Mapping[Goal, Measure] = {
+    "throughput": "throughput",
+    "latency": "latency",
+    "instructions": "instructions",
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings that are set together: their names, the best first, and all their knobs.
+
+    `left` are settings that were better, too, each with why it is not among them.
+    """
+
+    settings: tuple[str, ...]
+    knobs: Mapping[str, Value]
+    left: tuple[tuple[str, str], ...] = ()
+
+
+def require(experiment: Experiment, goal: Goal, file: str) -> None:
+    """Raise UsageError if an experiment does not measure what a goal is judged by."""
+    if goal == "instructions" or getattr(experiment.measure, goal, None) is not None:
+        return
+    there = [one for one in GOALS if getattr(experiment.measure, one, None) is not None]
+    say = " or ".join(f"--for {one}" for one in (*there, "instructions"))
+    raise UsageError(
+        f"--for {goal}: {file} has no [measure.{goal}]; write one, or ask for what there is: {say}"
+    )
+
+
+def combine(experiment: Experiment, names: Sequence[str]) -> Chosen:
+    """Return what of these settings, the best first, can be set together.
+
+    A setting that wants another value of a knob than a better one does is left out.
+    """
+    by_name = {setting.name: setting for setting in experiment.settings()}
+    settings: list[str] = []
+    knobs: dict[str, Value] = {}
+    left: list[tuple[str, str]] = []
+    for name in names:
+        own = differing(experiment, by_name[name])
+        clash = next((knob for knob in own if knob in knobs and knobs[knob] != own[knob]), None)
+        if clash is not None:
+            left.append((name, f"what is better wants {clash}={text(knobs[clash])}"))
+            continue
+        settings.append(name)
+        knobs |= own
+    return Chosen(tuple(settings), knobs, tuple(left))
