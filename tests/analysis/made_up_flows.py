@@ -34,21 +34,36 @@ def times(middle: int, spread: int, count: int = PACKETS - 1) -> dict[str, Any]:
 
 
 def exchanged(
-    setting: str, block: int, error: int, lost: int = 0, rate: int | None = 1000, **more: object
+    setting: str,
+    block: int,
+    error: int,
+    lost: int = 0,
+    rate: int | None = 1000,
+    *,
+    unsent: int = 0,
+    **more: object,
 ) -> Exchanged:
-    """A trial of a flow whose inter-arrival times are off by up to `error` ns."""
+    """A trial of a flow whose inter-arrival times are off by up to `error` ns.
+
+    `more` is of the receiver.
+    """
     came = PACKETS - lost
     receiver = {
         **{"schema": "skblab.traffic/2", "role": "receive", "expected": PACKETS, "received": came},
         **{"distinct": came, "duplicates": 0, "reordered": 3, "lost": max(lost, 0), "too_old": 0},
-        **{"beyond": 0, "foreign": {"total": 0}, "rate": 1000.0 - error / 1000},
+        **{
+            "beyond": 0,
+            "foreign": {"total": 0},
+            "socket": {"drops": 0},
+            "rate": 1000.0 - error / 1000,
+        },
         "inter_arrival": times(1_000_000, error),
         "inter_arrival_error": times(error, error) if rate else None,
         "jitter": times(2000, 1000),
         "delay": times(9000, 5000),
     } | more
     sender = {
-        **{"schema": "skblab.traffic/2", "role": "send", "sent": PACKETS, "unsent": 0},
+        **{"schema": "skblab.traffic/2", "role": "send", "sent": PACKETS, "unsent": unsent},
         "rate_reached": 999.9,
         "late": {"threshold_ns": 100_000, "count": 2, "mean_ns": 12.5, "max_ns": 123_456},
     }
@@ -78,7 +93,7 @@ def recorded(results: Path, *found: Exchanged) -> Run:
     return load(folder.path)
 
 
-def study(results: Path, *, rate: int | None = 1000, **more: None) -> Run:
+def study(results: Path, *, rate: int | None = 1000, **more: Any) -> Run:
     """Three blocks of three settings; with the second one times are ten times as exact."""
     return recorded(
         results,

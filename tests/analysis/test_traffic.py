@@ -34,6 +34,41 @@ def test_a_trial_has_a_row_for_each_kind_of_time(tmp_path: Path) -> None:
     assert (rows["delay"].least, rows["delay"].p50, rows["delay"].most) == (4000, 9000, 14_000)
 
 
+def test_what_did_not_come_is_told_by_who_knows_it(tmp_path: Path) -> None:
+    run = recorded(
+        tmp_path,
+        exchanged(BASELINE, 0, 1000, lost=70, socket={"drops": 50}, unsent=10_000),
+        # Among these are packets that nobody of the flow misses.
+        exchanged(NAMES[1], 0, 1000, lost=70, socket={"drops": 90}),
+        # Of a program of before.
+        exchanged(NAMES[2], 0, 1000, lost=70, socket=None),
+    )
+    assert [(row.unsent, row.dropped, row.lost) for row in run.trials] == [
+        (10_000, 50, 20),
+        (0, 70, 0),
+        (0, None, 70),
+    ]
+    for row in run.trials:
+        assert row.sent is not None and row.received is not None
+        assert row.lost == row.sent - row.received - (row.dropped or 0)
+    cells = [re.split(r"\s{2,}", line) for line in text(tables(of(run)[0])[0]).splitlines()]
+    lines = {name: figures[2:5] for name, *figures in cells}
+    space = "\N{NO-BREAK SPACE}"
+    assert lines["setting"] == ["not sent", "dropped", "lost"]
+    assert lines[BASELINE] == [f"50{space}%", f"0.50{space}%", f"0.20{space}%"]
+    assert lines[NAMES[1]] == [f"0{space}%", f"0.70{space}%", f"0{space}%"]
+    assert lines[NAMES[2]] == [f"0{space}%", "–", f"0.70{space}%"]
+    said = findings.unseen(run)
+    assert any("receiver's own socket dropped" in one and NAMES[1] in one for one in said)
+    assert any(one.endswith(f"refused packets, with {BASELINE}.") for one in said)
+    found = {
+        (figure.setting, figure.figure): figure.value
+        for figure in summary.of_run(run.folder, tmp_path).figures
+    }
+    names = ("not sent", "dropped", "lost")
+    assert [found[BASELINE, name] for name in names] == pytest.approx([0.5, 0.005, 0.002])
+
+
 def test_without_a_packet_there_is_no_figure(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="of 10000 packets none came"):
         recorded(tmp_path, exchanged(BASELINE, 0, 1, lost=PACKETS))

@@ -130,6 +130,6 @@ def test_a_file_runs_flows_both_ways_between_machines(
     flows = {flow.flow: flow for flow in of(run)}
     assert list(flows) == ["there", "back"]
     for flow in flows.values():
-        assert [exchange.lost for exchange in flow.exchanges] == [(0, 400), (0, 400)]
+        assert [(one.lost, one.sent) for one in flow.exchanges] == [(0, 400), (0, 400)]
         assert all("delay" not in exchange.times for exchange in flow.exchanges)
     assert any("clocks of their own" in gap for gap in run.document.gaps)

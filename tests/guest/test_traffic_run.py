@@ -78,7 +78,7 @@ def test_the_study_of_inter_arrival_times_runs_here(
     [flow] = of(run)
     assert len(flow.exchanges) == 7
     for exchange in flow.exchanges:
-        assert (exchange.lost, len(exchange.trials)) == ((0, 1000), 1)
+        assert (exchange.lost, exchange.sent, len(exchange.trials)) == (0, 1000, 1)
         # By one clock, and in the order in which they were sent.
         assert exchange.times["delay"].least > 0
         assert exchange.times["inter_arrival"].p50 == pytest.approx(1e6, rel=0.2)
@@ -104,6 +104,27 @@ def test_flows_of_several_hosts_run_at_once(skblab: Skblab, lab: LabRoot, tmp_pa
         ("aside", 500, 0),
     ]
     assert len({row.traffic for row in run.rows(FlowTimesRow)}) == 3
+
+
+@pytest.mark.labroot
+def test_what_a_sender_cannot_send_is_not_lost(
+    skblab: Skblab, lab: LabRoot, tmp_path: Path
+) -> None:
+    # About half of these are larger than the link carries.
+    file = tmp_path / "large.toml"
+    file.write_text(
+        'name = "large"\nquestion = "Where are they?"\nrepeats = 1\n[[flow]]\nname = "mixed"\n'
+        'from = "a"\nto = "b"\nrate = 500\nsize = "uniform:16,3000"\nseconds = 1\n'
+    )
+    results = tmp_path / "results"
+    done = skblab("traffic", "run", str(file), env={"SKBLAB_RESULTS": str(results)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = results.iterdir()
+    [trial] = load(folder).trials
+    assert (trial.lost, trial.dropped) == (0, 0)
+    assert trial.unsent is not None and 150 < trial.unsent < 350
+    assert (trial.sent, trial.received) == (500 - trial.unsent,) * 2
+    assert "not sent" in done.stdout
 
 
 @pytest.mark.labroot
@@ -158,7 +179,7 @@ def test_kernels_are_compared_in_guests(
     [folder] = results.iterdir()
     run = load(folder)
     [flow] = of(run)
-    assert [exchange.lost for exchange in flow.exchanges] == [(0, 2000)] * 3
+    assert [(exchange.lost, exchange.sent) for exchange in flow.exchanges] == [(0, 2000)] * 3
     assert run.document.environment is not None
     assert run.document.environment.kernel.release == stock.release
 
@@ -205,6 +226,6 @@ def test_pktgen_and_our_own_sender_are_compared_in_a_guest(
         # Its packets carry its stamps, by the clock that the receiver has.
         assert {"inter_arrival", "jitter", "delay"} <= exchange.times.keys()
         if exchange.rate is not None:
-            assert exchange.lost[1] == exchange.rate
+            assert exchange.sent == exchange.rate
             assert "inter_arrival_error" in exchange.times
             assert exchange.off is not None

@@ -615,6 +615,15 @@ class Foreign(ToolDocument):
     total: Count
 
 
+class ReceivingSocket(ToolDocument):
+    """The receiver's own socket, or its view of a device: packets that found no room in it.
+
+    Of a device `drops` are frames of any kind, whomever they were for.
+    """
+
+    drops: Count
+
+
 class PacketTimes(ToolDocument):
     """One kind of time of the packets that a receiver saw, nanoseconds.
 
@@ -670,7 +679,8 @@ class ReceiverDocument(ToolDocument):
     in the order they came: from one to the next (`inter_arrival`), how far that is from what was
     expected (`inter_arrival_error`), the absolute difference of their one-way delays (`jitter`,
     RFC 4689), and these (`delay`), or why they are unknown. Percentiles are off by
-    `percentile_error` of their value at most. A receiver of before has none of these.
+    `percentile_error` of their value at most. `socket` is what dropped packets before it could read
+    them, which are among those lost. A receiver of before has none of these.
     """
 
     schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
@@ -684,6 +694,7 @@ class ReceiverDocument(ToolDocument):
     too_old: Count
     beyond: Count
     foreign: Foreign
+    socket: ReceivingSocket | None = None
     rate: NonNegativeFloat | None = None
     stamps: ArrivalStamps | None = None
     inter_arrival: PacketTimes | None = None

@@ -50,6 +50,9 @@ class Exchanged(OfTrial):
         """Return the trial's row."""
         sender, receiver = self.sender, self.receiver
         late = sender.late
+        missing = sender.sent - receiver.distinct
+        # A socket also drops what is not of this flow, which nobody misses.
+        dropped = min(receiver.socket.drops, max(missing, 0)) if receiver.socket else None
         return TrialRow(
             **self.head(trial),
             clock="wall",
@@ -57,7 +60,9 @@ class Exchanged(OfTrial):
             rate=self.rate,
             sent=sender.sent,
             received=receiver.distinct,
-            lost=sender.sent - receiver.distinct,
+            lost=missing - (dropped or 0),
+            unsent=sender.unsent,
+            dropped=dropped,
             duplicates=receiver.duplicates,
             reordered=receiver.reordered,
             send_rate=sender.rate_reached,

@@ -9,7 +9,7 @@ A setting that asks for another rate than the first one is not compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -59,6 +59,28 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Losses:
+    """Shares: of packets that were tried those not sent, of those that were sent the others.
+
+    None: not known.
+    """
+
+    unsent: float | None
+    dropped: float | None
+    lost: float | None
+
+
+def _known(values: Iterable[int | None]) -> int | None:
+    """Return a sum; None if one of them is not known."""
+    found = list(values)
+    return None if None in found else sum(value or 0 for value in found)
+
+
+def _share(part: int | None, whole: int) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+@dataclass(frozen=True)
 class Exchange:
     """A setting of a flow: its good trials, one in each block, and its times by kind."""
 
@@ -92,9 +114,34 @@ class Exchange:
         return median(rates) if rates else None
 
     @property
-    def lost(self) -> tuple[int, int]:
-        """Packets that did not come, and that were sent, in all blocks."""
-        return sum(row.lost or 0 for row in self.trials), sum(row.sent or 0 for row in self.trials)
+    def sent(self) -> int:
+        """Packets that were sent, in all blocks."""
+        return sum(row.sent or 0 for row in self.trials)
+
+    @property
+    def lost(self) -> int:
+        """Packets that disappeared between sender and receiver, in all blocks."""
+        return sum(row.lost or 0 for row in self.trials)
+
+    @property
+    def dropped(self) -> int | None:
+        """Packets that the receiver's own socket dropped, in all blocks; None if it never said."""
+        return _known(row.dropped for row in self.trials)
+
+    @property
+    def unsent(self) -> int | None:
+        """Packets that the sender could not send, in all blocks; None if it never said."""
+        return _known(row.unsent for row in self.trials)
+
+    @property
+    def losses(self) -> Losses:
+        """What became of packets that did not come."""
+        sent, unsent = self.sent, self.unsent
+        return Losses(
+            unsent=_share(unsent, sent + (unsent or 0)),
+            dropped=_share(self.dropped, sent),
+            lost=_share(self.lost, sent),
+        )
 
     def sample(self) -> certainty.Sample:
         """Return what it is compared by: a figure of each block."""

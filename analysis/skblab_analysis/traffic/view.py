@@ -77,6 +77,8 @@ class _Row:
     setting: str
     sent: str
     came: str
+    unsent: str
+    dropped: str
     lost: str
     difference: str
     half: str
@@ -85,8 +87,11 @@ class _Row:
 def _columns(summary: FlowSummary, rows: Sequence[_Row]) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the columns of the packets' table, and their cells."""
     return known_columns(
-        ("sent/s", "came/s", "lost", _compared_name(summary), INTERVAL),
-        [(row.sent, row.came, row.lost, row.difference, row.half) for row in rows],
+        ("sent/s", "came/s", "not sent", "dropped", "lost", _compared_name(summary), INTERVAL),
+        [
+            (row.sent, row.came, row.unsent, row.dropped, row.lost, row.difference, row.half)
+            for row in rows
+        ],
     )
 
 
@@ -114,12 +119,14 @@ def _rows(summary: FlowSummary, space: str = " ") -> list[_Row]:
 def _row(exchange: Exchange, summary: FlowSummary, space: str) -> _Row:
     change = summary.change(exchange.setting)
     difference = ABSENT if change is None else difference_text(change.difference)
-    lost, sent = exchange.lost
+    losses = exchange.losses
     return _Row(
         setting=exchange.setting,
         sent=number(exchange.send_rate, 1, space),
         came=number(exchange.receive_rate, 1, space),
-        lost=small_share(lost / sent if sent else None),
+        unsent=small_share(losses.unsent),
+        dropped=small_share(losses.dropped),
+        lost=small_share(losses.lost),
         difference="baseline" if exchange.setting == summary.baseline else difference,
         half="" if change is None else half_text(change.difference),
     )
@@ -335,6 +342,18 @@ def unseen(found: Sequence[FlowSummary]) -> list[str]:
                 f"{summary.flow}: {joined(single)} {'has' if len(single) == 1 else 'have'} one "
                 "block only: whether it differs is not known."
             )
+        for what, settings in (
+            (
+                "the receiver's own socket dropped packets, so the tester was a bottleneck",
+                [one.setting for one in summary.exchanges if one.dropped],
+            ),
+            (
+                "the sender's own socket or device refused packets",
+                [one.setting for one in summary.exchanges if one.unsent],
+            ),
+        ):
+            if settings:
+                said.append(f"{summary.flow}: {what}, with {joined(settings)}.")
         unknown = [one.setting for one in summary.exchanges if "delay" not in one.times]
         if unknown:
             said.append(f"{summary.flow}: one-way delays are not known, as clocks may differ.")
@@ -344,11 +363,13 @@ def unseen(found: Sequence[FlowSummary]) -> list[str]:
 def _figures(summary: FlowSummary) -> Iterator[Figure]:
     for exchange in summary.exchanges:
         blocks = len(exchange.trials)
-        lost, sent = exchange.lost
+        losses = exchange.losses
         values: list[tuple[str, str, str, float | None]] = [
             ("send rate", "", "packets/s", exchange.send_rate),
             ("receive rate", "", "packets/s", exchange.receive_rate),
-            ("lost", "", "1", lost / sent if sent else None),
+            ("not sent", "", "1", losses.unsent),
+            ("dropped", "", "1", losses.dropped),
+            ("lost", "", "1", losses.lost),
         ]
         if exchange.rate is not None:
             values.append(("rate off", "", "1", exchange.off))

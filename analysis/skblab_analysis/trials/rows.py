@@ -121,6 +121,22 @@ class TrialRow(OfRow):
         Signed | None,
         Column("packets", "Packets that never arrived; of `layers`, that were not forwarded."),
     ] = None
+    unsent: Annotated[
+        Whole | None,
+        Column(
+            "packets",
+            "Of `traffic`: packets that the sender's own socket or device refused; they are not in "
+            "`sent`. Null: nobody told.",
+        ),
+    ] = None
+    dropped: Annotated[
+        Whole | None,
+        Column(
+            "packets",
+            "Of `traffic`: packets that arrived and found no room in the receiver's own socket; "
+            "they are not in `lost`. Null: nobody told, and `lost` has them.",
+        ),
+    ] = None
     duplicates: Annotated[Whole | None, Column("packets", "Further copies received.")] = None
     reordered: Annotated[
         Whole | None,

@@ -61,6 +61,20 @@ packets came. Each repeat has every setting once, and settings are compared repe
 skblab does not compare a setting with the first one if it asks for another `rate`. A table shows
 how far each rate is from the one that was asked for.
 
+## Packets that did not come
+
+Three columns tell where packets disappeared, each from who knows it:
+
+| column | what it counts | a share of |
+| --- | --- | --- |
+| not sent | packets that the sender's own socket or device refused | packets that it tried to send |
+| dropped | packets that found no room in the receiver's own socket | packets sent |
+| lost | packets that disappeared in between: sent − received − dropped | packets sent |
+
+Packets that the receiver drops say nothing of the network: give the receiver more memory
+(`net.core.rmem_max`), a CPU of its own (`receiver_cpu`), or real time. Where the receiver looks at
+a device, it counts every frame that found no room, so `dropped` has no more than are missing.
+
 ## Flows by pktgen
 
 With `by = "pktgen"` the kernel's generator sends, from the port of the sender's namespace. It takes
