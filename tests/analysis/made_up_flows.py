@@ -93,12 +93,12 @@ def recorded(results: Path, *found: Exchanged) -> Run:
     return load(folder.path)
 
 
-def study(results: Path, *, rate: int | None = 1000, **more: Any) -> Run:
+def study(results: Path, *, rate: int | None = 1000, **of_receiver: None) -> Run:
     """Three blocks of three settings; with the second one times are ten times as exact."""
     return recorded(
         results,
         *(
-            exchanged(setting, block, error + 100 * block, 0, rate, **more)
+            exchanged(setting, block, error + 100 * block, 0, rate, unsent=0, **of_receiver)
             for block in range(3)
             for setting, error in zip(NAMES, (50_000, 5_000, 50_500), strict=True)
         ),

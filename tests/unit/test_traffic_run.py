@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -23,7 +25,7 @@ from skblab.cli import app
 from skblab.machine.environment import describe_host
 from skblab.machine.transport import Running, Transport
 from skblab.machine.transport.base import Done
-from skblab.traffic import bypktgen, hosts, running
+from skblab.traffic import bypktgen, generators, hosts, running
 from skblab.traffic.hosts import Host, Hosts
 from skblab.traffic.plan import Flow, Setting, TrafficFile, changed, read
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -144,6 +146,8 @@ def test_keys_of_a_flow_are_options_of_its_ends(
         ({"interval": "2s", "seconds": 7}, 8.0),
         ({"interval": "gaussian:100ms,.5s", "seconds": 60}, 11.0),
         ({"interval": "burst:10,1ms"}, 1.02),
+        ({"interval": "1e3ms", "seconds": 60}, 21.0),
+        ({"interval": "mix:1ms*9,100ms*1", "seconds": 60}, 3.0),
         ({"interval": "pareto:1ms,2", "seconds": 60}, 61.0),
         ({"interval": "file:10ms.txt", "seconds": 60}, 61.0),
     ],
@@ -201,6 +205,43 @@ def test_all_that_pktgen_is_asked_for_are_words_of_the_generator(tmp_path: Path)
     assert "this kernel has no pktgen" in done.stderr
 
 
+def test_generators_are_those_of_the_program() -> None:
+    cases = (TREE / "runners" / "traffic" / "tests" / "generators.txt").read_text().splitlines()
+    for line in cases:
+        if line.startswith("#"):
+            continue
+        unit, is_one, text = line.split(" ", 2)
+        try:
+            generators.parse(text, cast(generators.Unit, unit))
+        except ValueError as why:
+            assert is_one == "no", line
+            assert "expected" in str(why) or "there are" in str(why)
+        else:
+            assert is_one == "yes", line
+
+
+@given(st.text(alphabet="0123456789.:,*-+eE_unmsifqop", max_size=30), st.booleans())
+def test_any_text_is_a_generator_or_one_line(text: str, time: bool) -> None:
+    try:
+        found = generators.parse(text, "time" if time else "bytes")
+    except ValueError as why:
+        assert "\n" not in str(why)
+    else:
+        assert found.kind in generators.FORMS
+
+
+def test_kinds_of_generators_are_the_programs() -> None:
+    source = TREE / "runners" / "traffic" / "src" / "generator"
+    told = "".join(file.read_text() for file in sorted(source.glob("*.rs")))
+    assert dict(re.findall(r'name: "(\w+)",\s+form: "(.+)",', told)) == generators.FORMS
+
+
+def test_what_is_sent_is_told_whichever_size_is_given() -> None:
+    assert "payloads of 16 bytes" in str(flow())
+    assert "payloads of 99 bytes" in str(flow(size=99))
+    assert "frames of 64 bytes" in str(flow(frame=64))
+
+
 def test_what_pktgen_says_is_a_senders_document() -> None:
     found = bypktgen.document("1001 3 2000000\n")
     # A thousand times between packets in two seconds.
@@ -245,11 +286,36 @@ def test_settings_of_a_kernel_come_after_one_another() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("rate = 1000", 'rate = 1000\ninterval = "1ms"', "rate and interval: expected one of them"),
+        (
+            "rate = 1000",
+            'rate = 1000\ninterval = "1ms"',
+            "rate and interval: expected one of them (`rate` is",
+        ),
+        (
+            "rate = 1000",
+            "frame = 64\nsize = 20",
+            "frame and size: expected one of them (`frame` counts",
+        ),
         ('to = "b"', 'to = "a"', "from and to are 'a': expected two hosts"),
         ('from = "a"', 'from = "a/../b"', "'a/../b': expected at most 15 of a-z, 0-9 and -"),
         ('name = "one way"', 'name = "one|way"', "'one|way': expected at most 40 of"),
         ("rate = 1000", 'interval = "1 s"', "'1 s': expected a time or a generator of times"),
+        ("rate = 1000", 'interval = "potato:1ms"', "9: flow.0.interval: potato: no such generator"),
+        ("rate = 1000", 'interval = "burst:3"', "burst:3: there is one number; expected burst:"),
+        ("rate = 1000", "frame = 20", "9: flow.0.frame: 20: expected 62 to 65553 bytes with IPv4"),
+        ("rate = 1000", 'frame = "20"', "flow.0.frame: 20: expected 62 to 65553 bytes with IPv4"),
+        ("rate = 1000", "frame = 81\nfamily = 6", "81: expected 82 to 65593 bytes with IPv6"),
+        ("rate = 1000", "size = 15", "flow.0.size: 15: expected 16 to 65507 bytes with IPv4"),
+        ("rate = 1000", "size = 65508", "flow.0.size: 65508: expected 16 to 65507 bytes"),
+        ("rate = 1000", 'size = "burst:3,1ms"', "a burst is of intervals, not of sizes"),
+        ("rate = 1000", 'size = "uniform:9,1"', "uniform:9,1: LEAST is above MOST; expected uni"),
+        ("rate = 1000", "rate = 4294967296", "less than or equal to 4294967295"),
+        (
+            "rate = 1000",
+            'segment = true\nsize = "uniform:16,99"',
+            "segment: expected one number of bytes as size or frame",
+        ),
+        ('{ realtime = "fifo:50" }', "{ frame = 20 }", "'real time': flow.frame: "),
         ("rate = 1000", 'realtime = "fifo:100"', "'fifo:100': expected fifo:PRIORITY"),
         ('{ realtime = "fifo:50" }', '{ realtime = "fifo:0" }', "'real time': flow.realtime: "),
         ('{ realtime = "fifo:50" }', "{ speed = 1 }", "'real time': flow.speed: Extra inputs"),

@@ -67,7 +67,7 @@ Three columns tell where packets disappeared, each from who knows it:
 
 | column | what it counts | a share of |
 | --- | --- | --- |
-| not sent | packets that the sender's own socket or device refused | packets that it tried to send |
+| not sent | packets that the sender's own socket or device refused | packets it tried to send |
 | dropped | packets that found no room in the receiver's own socket | packets sent |
 | lost | packets that disappeared in between: sent − received − dropped | packets sent |
 

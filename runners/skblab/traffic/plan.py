@@ -20,10 +20,13 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from skblab.machine.transport.host import is_host
+from skblab.traffic import generators
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.whole import Whole
@@ -75,12 +78,19 @@ OWN = {"interval": None, "batch": 1, "segment": False, "spin": 0.0, "realtime": 
 # Of a frame of pktgen without its payload, by IP version; its own header is the payload's least.
 AROUND = {4: 46, 6: 66}
 LEAST_SIZE = 16
+# The largest UDP payload that one packet carries.
+MOST_SIZE = {4: 65_507, 6: 65_527}
 LARGEST = 1518
 # The kernel takes this many source ports from 1024 on, and no time below a nanosecond.
 MOST_PORTS = 64_511
 MOST_RATE = 1_000_000_000
-# Keys of which a flow has one.
-EXCLUDING = (("rate", "interval"), ("frame", "size"))
+# And our own program no rate above this.
+MOST_OWN_RATE = 2**32 - 1
+# Keys of which a flow has one at most, and what the two are.
+EXCLUDING = {
+    ("rate", "interval"): "`rate` is of equal distances, `interval` of any",
+    ("frame", "size"): "`frame` counts Ethernet's bytes, `size` the UDP payload alone",
+}
 
 
 def _is_host(name: str) -> str:
@@ -128,16 +138,20 @@ class Flow(_Part):
     seconds: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="how long it lasts")] = (
         10.0
     )
-    rate: Annotated[int | None, Field(ge=1, description="packets a second, at equal distances")] = (
-        None
-    )
+    rate: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_OWN_RATE, description="packets a second, at equal distances"),
+    ] = None
     interval: Annotated[
         Interval | None, Field(description="times between packets, of a generator")
     ] = None
     frame: Annotated[
         int | Generator | None, Field(description="Ethernet frames with checksum, bytes")
     ] = None
-    size: Annotated[int | Generator | None, Field(description="UDP payloads, bytes")] = None
+    size: Annotated[
+        int | Generator | None,
+        Field(description=f"UDP payloads, bytes; {LEAST_SIZE} without `frame` and `size`"),
+    ] = None
     flows: Annotated[int, Field(ge=1, le=65535, description="source ports, in turn")] = 1
     batch: Annotated[int, Field(ge=1, le=1024, description="packets given at once")] = 1
     segment: Annotated[bool, Field(description="the kernel cuts a batch into packets")] = False
@@ -154,11 +168,37 @@ class Flow(_Part):
     ] = None
     receiver_cpu: Annotated[int | None, Field(ge=0, description="the receiver's only CPU")] = None
 
+    @field_validator("interval")
+    @classmethod
+    def _is_interval(cls, text: str | None) -> str | None:
+        if text is not None:
+            generators.parse(text, "time")
+        return text
+
+    @field_validator("frame", "size")
+    @classmethod
+    def _is_size(cls, given: int | str | None, info: ValidationInfo) -> int | str | None:
+        """Refuse what is no generator, and one size that no packet has."""
+        family = info.data.get("family")
+        if given is None or family is None:
+            return given
+        one = generators.parse(str(given), "bytes").constant
+        # Of many sizes, the program changes those that are too small or too large.
+        around = AROUND[family] if info.field_name == "frame" else 0
+        least, most = around + LEAST_SIZE, around + MOST_SIZE[family]
+        # pktgen has bounds of its own.
+        own = info.data.get("by") != "pktgen"
+        if own and one is not None and not least <= one <= most:
+            raise ValueError(f"{given}: expected {least} to {most} bytes with IPv{family}")
+        return given
+
     @model_validator(mode="after")
     def _fits(self) -> Flow:
-        for one, other in EXCLUDING:
+        for (one, other), what in EXCLUDING.items():
             if getattr(self, one) is not None and getattr(self, other) is not None:
-                raise ValueError(f"{one} and {other}: expected one of them")
+                raise ValueError(f"{one} and {other}: expected one of them ({what})")
+        if self.segment and self.one_size is None:
+            raise ValueError("segment: expected one number of bytes as size or frame")
         if self.sender == self.receiver:
             raise ValueError(f"from and to are {self.sender!r}: expected two hosts")
         if self.by == "pktgen":
@@ -188,6 +228,12 @@ class Flow(_Part):
             )
 
     @property
+    def one_size(self) -> float | None:
+        """The size or frame of all packets; None if they have several."""
+        given = next((one for one in (self.frame, self.size) if one is not None), LEAST_SIZE)
+        return generators.parse(str(given), "bytes").constant
+
+    @property
     def frame_bytes(self) -> int:
         """Bytes of each frame with its checksum, of a flow whose packets have one size."""
         if self.frame is not None:
@@ -197,7 +243,8 @@ class Flow(_Part):
     def __str__(self) -> str:
         """Return what is sent, in words."""
         pace = f"{self.rate}/s" if self.rate else self.interval or "as fast as it goes"
-        what = f"{self.frame}-byte frames" if self.frame else f"{self.size or 16} bytes"
+        payload = f"payloads of {self.size or LEAST_SIZE} bytes"
+        what = f"frames of {self.frame} bytes" if self.frame else payload
         by = ", by pktgen" if self.by == "pktgen" else ""
         return f"{self.name}, IPv{self.family}, {what}, {pace}{by}"
 
@@ -290,11 +337,12 @@ class TrafficFile(_Part):
                 flows.append(changed(flow, setting))
             except ValidationError as error:
                 fault = error.errors(include_url=False)[0]
-                place = ".".join(map(str, fault["loc"]))
+                place = ".".join(["flow", *map(str, fault["loc"])])
+                why = fault["msg"].removeprefix("Value error, ")
                 raise ValueError(
-                    f"setting {setting.name!r}: flow.{place}: {fault['msg']}"
-                    if place
-                    else f"setting {setting.name!r}: {fault['msg']}"
+                    f"setting {setting.name!r}: {place}: {why}"
+                    if fault["loc"]
+                    else f"setting {setting.name!r}: {why}"
                 ) from None
         senders = [flow.sender for flow in flows if flow.by == "pktgen"]
         if senders and (self.hosts or self.where == "here"):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Running
 from skblab.machine.watch import Watch
 from skblab.testbeds.traffic import ended, stop
-from skblab.traffic import bypktgen
+from skblab.traffic import bypktgen, generators
 from skblab.traffic.hosts import PORT, Host, Hosts
 from skblab.traffic.plan import Flow, Setting, TrafficFile, changed
 from skblab_analysis.base.checked import RefusedError, parse
@@ -37,12 +36,8 @@ RCVBUF = 16 << 20
 # A machine that is busy ends later than it should.
 LATE_SECONDS = 60.0
 NANOSECONDS = 1_000_000_000
-# A generator that gives one time only, see `skblab traffic send --help`.
-CONSTANT = re.compile(r"(?:constant:)?([0-9.]+(?:ns|us|ms|s))")
-TIME = re.compile(r"(?<![0-9.])([0-9.]+)(ns|us|ms|s)(?![a-z])")
-UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-# Times of these may be far from any that is written.
-UNBOUNDED = ("pareto:", "file:")
+# Generators whose times may be far from any that is written.
+UNBOUNDED = ("pareto", "file")
 # Of a Poisson process one time in 500 million is longer than so many times the mean.
 LONGEST = 20
 
@@ -115,8 +110,9 @@ def _interval(flow: Flow) -> str | None:
     """Return the one time that there is to be between packets; None if there are several."""
     if flow.rate is not None:
         return f"{NANOSECONDS / flow.rate:.3f}ns"
-    constant = flow.interval is not None and CONSTANT.fullmatch(flow.interval)
-    return constant[1] if constant else None
+    if flow.interval is None or generators.parse(flow.interval, "time").constant is None:
+        return None
+    return flow.interval
 
 
 def _longest(flow: Flow) -> float:
@@ -125,10 +121,10 @@ def _longest(flow: Flow) -> float:
         return 2 / flow.rate
     if flow.interval is None:
         return 0.0
-    found = [float(number) * UNITS[unit] for number, unit in TIME.findall(flow.interval)]
-    if flow.interval.startswith(UNBOUNDED) or not found:
+    found = generators.parse(flow.interval, "time")
+    if found.kind in UNBOUNDED:
         return flow.seconds
-    return min(LONGEST * max(found), flow.seconds)
+    return min(LONGEST * max(found.values) / NANOSECONDS, flow.seconds)
 
 
 def _count(flow: Flow) -> int:

@@ -146,6 +146,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_grammar_is_that_of_traffic_files() {
+        let cases = include_str!("../../tests/generators.txt");
+        let lines = cases.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>();
+        assert!(lines.len() > 50);
+        for line in lines {
+            let [unit, is_one, text] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}: expected time or bytes, yes or no, and a generator");
+            };
+            let unit = if unit == "bytes" { Unit::Bytes } else { Unit::Time };
+            assert_eq!(parse(text, unit).is_ok(), is_one == "yes", "{line}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_a_generator_or_an_error(text in ".{0,40}", bytes: bool) {
