@@ -550,8 +550,13 @@ def test_an_export_is_whole_or_not_there(tmp_path: Path) -> None:
         export.run(file, file, "csv")
     with pytest.raises(UsageError, match="is the file that is read"):
         opening.run(file, file, None)
-    with pytest.raises(SkblabError, match="cannot write"):
-        export.run(file, tmp_path / "none/out.csv", "csv")
+    for nowhere, why in (("none/out", "there is no folder"), ("", "it is a folder")):
+        for act in (
+            lambda output: export.run(file, output, "csv"),
+            lambda output: opening.run(file, output, None),
+        ):
+            with pytest.raises(UsageError, match=f"cannot write .*: {why}"):
+                act(tmp_path / nowhere)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "out.csv", "some.rec"]
 
 

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from skblab_analysis.base.disk import explained
-from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.packets import (
     CLOCK_SHIFT,
     CLOCKS,
@@ -31,6 +30,7 @@ from skblab_analysis.formats.packets import (
     PacketFile,
     Records,
 )
+from skblab_analysis.formats.traces import target
 from skblab_analysis.formats.traces.frames import LEN
 
 ExportName = Literal["csv", "parquet", "pcap"]
@@ -69,11 +69,10 @@ _PKTGEN_MAGIC = 0xBE9BE955
 
 def run(path: Path, output: Path, to: ExportName) -> tuple[int, list[str]]:
     """Write records as another format; return how many, and what of them could not be read."""
-    if output.exists() and output.samefile(path):
-        raise UsageError(f"{output} is the file that is read: give -o another one")
+    target.check(output, path)
     file = PacketFile(path)
-    with _whole(output) as target:
-        writer = _WRITERS[to](target, file)
+    with _whole(output) as opened:
+        writer = _WRITERS[to](opened, file)
         count, troubles = 0, []
         for part in file.parts():
             if isinstance(part, Block):

@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats.traces import luna, pcap, timestamps
+from skblab_analysis.formats.traces import luna, pcap, target, timestamps
 from skblab_analysis.formats.traces.account import Account
 from skblab_analysis.formats.traces.chunk import Source
 from skblab_analysis.formats.traces.document import FormatName, ImportDocument, Stream, Written
@@ -103,8 +103,8 @@ def run(
             streams=statistics.streams(),
             record=None,
         )
-    if output and output.exists() and output.samefile(path):
-        raise UsageError(f"{output} is the file that is read: give -o another one")
+    if output:
+        target.check(output, path)
     source: Source
     if name == "records":
         source = RecordsSource(path, same_clock)
