@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+import socket
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ from conftest import Skblab
 from skblab.calibrate import keep, measure, told
 from skblab.calibrate.measure import Calibrating
 from skblab.calibrate.result import Calibration
-from skblab.calibrate.tester import Document, Programs
+from skblab.calibrate.tester import Document, Programs, free_port
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 TIMES = {
@@ -220,12 +222,45 @@ def test_programs_are_asked_and_answer(tmp_path: Path, monkeypatch: pytest.Monke
         sent, received = tester.pair(
             "loopback", ("receive", "--bind", "ADDRESS", "--idle", 0.5), ("send", "--to", "ADDRESS")
         )
-        assert sent == {"role": "send", "words": "send --to 127.0.0.1:50007"}
-        assert received["words"] == "receive --bind 127.0.0.1:50007 --idle 0.5"
+        where = sent["words"].removeprefix("send --to ")
+        assert re.fullmatch(r"127\.0\.0\.1:[1-9][0-9]+", where)
+        assert received["words"] == f"receive --bind {where} --idle 0.5"
         assert tester.pair("loopback", ("echo",), ("send", "--to", "x"))[1] == {}
         with pytest.raises(SkblabError, match="skblab-traffic: it cannot"):
             tester.alone("wakeup")
     assert [*files.iterdir()] == []
+
+
+WAITING = """#!/bin/sh
+case $1 in
+receive)
+	[ "$2" != taken ] || { echo "skblab-traffic: the port is taken" >&2; exit 2; }
+	echo ready >&2; trap 'echo "{}"; exit' TERM
+	while :; do sleep 0.01; done ;;
+send) echo "skblab-traffic: no route" >&2; echo sent >>"${0%/*}/sent"; exit 2 ;;
+esac
+"""
+
+
+def test_a_sender_that_fails_ends_its_receiver_and_none_sends_to_nobody(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(WAITING)
+    program.chmod(0o755)
+    with Programs(tmp_path, "program", None) as tester:
+        # The receiver has no end of its own.
+        with pytest.raises(SkblabError, match="no route"):
+            tester.pair("loopback", ("receive",), ("send",))
+        assert (tmp_path / "sent").read_text() == "sent\n"
+        with pytest.raises(SkblabError, match="the port is taken"):
+            tester.pair("loopback", ("receive", "taken"), ("send",))
+    assert (tmp_path / "sent").read_text() == "sent\n"
+
+
+def test_a_port_is_one_that_nobody_has() -> None:
+    port = free_port()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.bind(("127.0.0.1", port))
+        assert free_port() != port
 
 
 def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:

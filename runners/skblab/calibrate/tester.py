@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Sequence
 from importlib import resources
@@ -104,8 +105,16 @@ class Programs:
         self, place: str, waits: Sequence[object], sends: Sequence[object]
     ) -> tuple[Document, Document]:
         """Run two; return the document of the one that sends, then of the one that waits."""
-        sender, waiter = self._ask(("pair", place, *waits, "/", *sends), 2)
+        sender, waiter = self._ask(("pair", place, free_port(), *waits, "/", *sends), 2)
         return sender, waiter
+
+
+def free_port() -> int:
+    """Return a UDP port that nobody has: without root rights loopback is the machine's own."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
 
 
 def is_root() -> bool:

@@ -3,7 +3,8 @@
 # Runs the traffic program as lines of standard input ask, in the networks that this shell is in: over
 # loopback, and over a veth pair between two namespaces. testbeds/net.sh stands before it.
 #   alone WORDS...                          the program, by itself
-#   pair loopback|veth FIRST... / SECOND... the program that waits for packets, and the one that sends
+#   pair PLACE PORT FIRST... / SECOND...    the program that waits for packets, and the one that sends;
+#                                           PLACE is loopback or veth
 # Of each it prints the programs' documents, a line each, what they said on standard error behind `said `,
 # and `end`. ADDRESS in the words is where the first listens.
 
@@ -23,12 +24,12 @@ put() { # word...
 	done
 }
 
-both() { # place first... / second...
-	near='' far='' address=127.0.0.1:50007
+both() { # place port first... / second...
+	near='' far='' address=127.0.0.1:$2
 	if [ "$1" = veth ]; then
-		near="$IN/near" far="$IN/far" address=198.18.0.2:50007
+		near="$IN/near" far="$IN/far" address=198.18.0.2:$2
 	fi
-	shift
+	shift 2
 	words='' first='' role=$1
 	for word; do
 		shift
@@ -42,10 +43,16 @@ both() { # place first... / second...
 	$far "$program" $first >"$work/first" 2>"$work/ready" &
 	waits=$!
 	until grep -q '^ready$' "$work/ready" || ! kill -0 "$waits" 2>/dev/null; do sleep 0.01; done
-	# shellcheck disable=SC2086  # words
-	$near "$program" $words 2>"$work/said" || :
-	# An echo has no end of its own.
-	[ "$role" != echo ] || kill "$waits" 2>/dev/null || :
+	: >"$work/said"
+	if grep -q '^ready$' "$work/ready"; then
+		failed=0
+		# shellcheck disable=SC2086  # words
+		$near "$program" $words 2>"$work/said" || failed=$?
+		# An echo has no end of its own, and to a receiver nothing comes of a sender that failed.
+		if [ "$role" = echo ] || [ "$failed" -gt 1 ]; then
+			kill "$waits" 2>/dev/null || :
+		fi
+	fi
 	wait "$waits" || :
 	cat "$work/first"
 	sed 's/^/said /' "$work/said"
