@@ -261,3 +261,20 @@ fn refused_packets_are_reported() {
     assert_eq!((report.sent, report.unsent), (0, 3));
     assert_eq!(report.errors.get("EMSGSIZE"), Some(&3));
 }
+
+#[test]
+fn a_destination_has_an_address_and_a_port() {
+    for (command, to, why) in [
+        ("send", "127.0.0.1:0", "nothing listens on port 0"),
+        ("rtt", "[::1]:0", "nothing listens on port 0"),
+        ("send", "127.0.0.1", "expected an address and a port"),
+    ] {
+        let done = std::process::Command::new(env!("CARGO_BIN_EXE_skblab-traffic"))
+            .args([command, "--to", to, "--count", "1"])
+            .output()
+            .unwrap();
+        assert_eq!((done.status.code(), done.stdout.len()), (Some(2), 0));
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+    }
+}

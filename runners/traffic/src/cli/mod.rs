@@ -4,6 +4,7 @@
 pub mod round_trips;
 pub mod send;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use skblab_traffic::generator::{Named, Unit};
@@ -12,6 +13,18 @@ use skblab_traffic::generator::{Named, Unit};
 pub fn interval(text: &str) -> Result<f64, String> {
     let named = Named::parse(text, Unit::Time)?;
     named.generator.constant().ok_or_else(|| "expected one time, such as 1ms".to_owned())
+}
+
+/// Take where packets go: no packet goes to port 0.
+pub fn destination(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an address and a port, such as 198.18.0.2:5000 or [2001:2::2]:5000";
+    match text.parse::<SocketAddr>() {
+        Ok(to) if to.port() == 0 => {
+            Err("nothing listens on port 0; expected a port of 1 to 65535".to_owned())
+        }
+        Ok(to) => Ok(to),
+        Err(_) => Err(expected.to_owned()),
+    }
 }
 
 /// Take seconds.

@@ -15,6 +15,7 @@ use skblab_traffic::process::Process;
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::{echo, header, round_trip, send, wakeup};
 
+use crate::cli::destination;
 use crate::cli::send::transmission_from_clock;
 use crate::{describe, print, record_trouble, seconds};
 
@@ -34,7 +35,7 @@ pub struct EchoArgs {
 #[derive(Args)]
 pub struct RttArgs {
     /// Address and port of the echo, e.g. 198.18.0.2:5000 or [2001:2::2]:5000
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = destination)]
     to: SocketAddr,
     /// Packets to send [default: as many as fit in --seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -12,7 +12,7 @@ use skblab_traffic::generator::{GENERATORS, Named, Unit};
 use skblab_traffic::pace::{Rate, Step};
 use skblab_traffic::{header, send};
 
-use super::seconds;
+use super::{destination, seconds};
 
 /// The first source port of frames that no kernel chooses one for.
 const FIRST_PORT: u16 = 1024;
@@ -21,7 +21,7 @@ const FIRST_PORT: u16 = 1024;
 #[derive(Args)]
 pub struct SendArgs {
     /// Destination, e.g. 198.18.0.2:5000 or [2001:2::2]:5000
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = destination)]
     to: SocketAddr,
     /// Packets to send [default: as many as fit in --seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
