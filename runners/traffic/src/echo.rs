@@ -5,7 +5,6 @@
 //! with a header that is known are sent back, and none that comes from the port of the echo itself:
 //! two of them would send such a packet to each other for ever.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -18,6 +17,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::batch::MOST;
 use crate::clock::{NS_PER_SEC, monotonic_ns};
+use crate::errors::Errors;
 use crate::header::Header;
 use crate::report::{EchoReport, RefusedReport, SCHEMA, Stopped};
 use crate::socket::{drops, open_receiver};
@@ -208,7 +208,7 @@ pub struct Echo<'a> {
     echoed: u64,
     bytes: u64,
     refused: RefusedReport,
-    errors: BTreeMap<i32, u64>,
+    errors: Errors,
     span_ns: Option<(u64, u64)>,
 }
 
@@ -237,7 +237,7 @@ impl<'a> Echo<'a> {
             echoed: 0,
             bytes: 0,
             refused: RefusedReport::default(),
-            errors: BTreeMap::new(),
+            errors: Errors::default(),
             span_ns: None,
         })
     }
@@ -311,7 +311,7 @@ impl<'a> Echo<'a> {
                     let number = error.raw_os_error().unwrap_or(0);
                     let blocked = matches!(number, libc::EAGAIN | libc::EINTR);
                     if !blocked || self.stop.load(Ordering::Relaxed) {
-                        *self.errors.entry(number).or_default() += 1;
+                        self.errors.add(Errno::from_raw(number), 1);
                         self.refused.by_kernel += 1;
                         at += 1;
                     }
@@ -331,11 +331,7 @@ impl<'a> Echo<'a> {
             echoed: self.echoed,
             bytes: self.bytes,
             refused: self.refused,
-            errors: self
-                .errors
-                .iter()
-                .map(|(&errno, &n)| (format!("{:?}", Errno::from_raw(errno)), n))
-                .collect(),
+            errors: self.errors.named(),
             drops: drops(&self.socket)?,
             seconds,
             rate: (self.received > 1 && seconds > 0.0)

@@ -8,15 +8,18 @@
 //! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of it.
 //! [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
-//! reader. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
+//! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
 //! tells what the machine itself adds. Every result is a [`report`] structure, printed as one JSON document.
 
+pub mod arrival;
 pub mod batch;
 pub mod clock;
+pub mod departures;
 pub mod destinations;
 pub mod device;
 pub mod distribution;
 pub mod echo;
+pub mod errors;
 pub mod frame;
 pub mod generator;
 pub mod header;

@@ -207,8 +207,8 @@ fn record_trouble(record: &RecordReport) -> Option<String> {
 
 /// Warn of a rate that was not kept; 1 if it was to be.
 fn kept(report: &SendReport, strict: Option<f64>) -> ExitCode {
-    let Some(planned) = report.rate_planned else { return ExitCode::SUCCESS };
-    let reached = report.rate_reached.unwrap_or(0.0);
+    let Some(planned) = report.packets.pace.rate_planned else { return ExitCode::SUCCESS };
+    let reached = report.packets.pace.rate_reached.unwrap_or(0.0);
     let off = (reached / planned - 1.0) * 100.0;
     if off.abs() <= strict.unwrap_or(OFF_PERCENT) {
         return ExitCode::SUCCESS;

@@ -26,27 +26,16 @@ pub enum Stopped {
     Device,
 }
 
-/// The sender's account: `attempted = sent + unsent`.
+/// The sender's account.
 #[derive(Debug, Serialize)]
 pub struct SendReport {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// Always `send`.
     pub role: &'static str,
-    /// Destination address and port.
-    pub to: String,
-    /// Packets asked for; null if only time was the limit.
-    pub asked: Option<u64>,
-    /// Packets of which sending was tried.
-    pub attempted: u64,
-    /// Packets the kernel took.
-    pub sent: u64,
-    /// Packets the kernel refused.
-    pub unsent: u64,
-    /// Failed calls by errno name; a packet that succeeds on a second call counts as sent. From a
-    /// device each packet has one call's chance, and the sum is `unsent`: of one that was refused
-    /// behind others of its batch the kernel does not say why, and its error is `unnamed`.
-    pub errors: BTreeMap<String, u64>,
+    /// What was sent.
+    #[serde(flatten)]
+    pub packets: SentReport,
     /// Sizes as they were asked for.
     pub sizes: String,
     /// Packets of which the size was too small for the header, or too large, and was changed.
@@ -57,8 +46,6 @@ pub struct SendReport {
     pub frame_overhead: u16,
     /// Source ports used.
     pub flows: u16,
-    /// The transmission's number in each header.
-    pub transmission: u16,
     /// What random sizes and intervals began with.
     pub seed: u64,
     /// At most so many packets were given to the kernel at once.
@@ -69,20 +56,51 @@ pub struct SendReport {
     pub rate_asked: Rate,
     /// Where the rate changed; null if it did not.
     pub step: Option<StepReport>,
+    /// How far behind its schedule the sender was; null without a rate.
+    pub late: Option<LateReport>,
+    /// What the device counted that frames were sent from; null if they were sent by sockets.
+    pub device: Option<DeviceReport>,
+}
+
+/// What every sender says of its packets: `attempted = sent + unsent`.
+#[derive(Debug, Serialize)]
+pub struct SentReport {
+    /// Destination address and port.
+    pub to: String,
+    /// Packets asked for; null if only time was the limit.
+    pub asked: Option<u64>,
+    /// Packets of which sending was tried.
+    pub attempted: u64,
+    /// Packets the kernel took.
+    pub sent: u64,
+    /// Packets the kernel refused.
+    pub unsent: u64,
+    /// Failed calls by errno name, those of round trips also of receiving: `ECONNREFUSED` says that
+    /// nothing listens there. A packet that succeeds on a second call counts as sent. From a device
+    /// each packet has one call's chance, and the sum is `unsent`: of one that was refused behind
+    /// others of its batch the kernel does not say why, and its error is `unnamed`.
+    pub errors: BTreeMap<String, u64>,
+    /// The transmission's number in each header.
+    pub transmission: u16,
     /// Intervals as they were asked for; null if a rate was.
     pub intervals: Option<String>,
-    /// Packets per second by the times that the packets were due; null without such times.
+    /// The rates.
+    #[serde(flatten)]
+    pub pace: PaceReport,
+    /// Why the sender stopped.
+    pub stopped_by: Stopped,
+}
+
+/// Rates of packets that were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PaceReport {
+    /// Packets per second by the times that the packets were due; null without such times, and for
+    /// fewer than two packets.
     pub rate_planned: Option<f64>,
     /// Packets per second reached, first to last packet; null for fewer than two.
     pub rate_reached: Option<f64>,
     /// First to last packet, seconds.
     pub seconds: f64,
-    /// How far behind its schedule the sender was; null without a rate.
-    pub late: Option<LateReport>,
-    /// What the device counted that frames were sent from; null if they were sent by sockets.
-    pub device: Option<DeviceReport>,
-    /// Why the sender stopped.
-    pub stopped_by: Stopped,
 }
 
 /// A change of the rate.
@@ -324,7 +342,7 @@ pub struct RefusedReport {
     pub by_kernel: u64,
 }
 
-/// The account of round trips: `attempted = sent + unsent`, `sent = distinct + lost`,
+/// The account of round trips: `sent = distinct + lost`,
 /// `received = distinct + duplicates + too_old + beyond + foreign`.
 #[derive(Debug, Serialize)]
 pub struct RoundTripReport {
@@ -332,33 +350,13 @@ pub struct RoundTripReport {
     pub schema: &'static str,
     /// Always `round_trip`.
     pub role: &'static str,
-    /// Address and port of the echo.
-    pub to: String,
-    /// Packets asked for; null if only time was the limit.
-    pub asked: Option<u64>,
-    /// Packets of which sending was tried.
-    pub attempted: u64,
-    /// Packets the kernel took.
-    pub sent: u64,
-    /// Packets the kernel refused.
-    pub unsent: u64,
-    /// Failed calls by errno name, of sending and of receiving: `ECONNREFUSED` says that nothing
-    /// listens there.
-    pub errors: BTreeMap<String, u64>,
+    /// What was sent, to the echo.
+    #[serde(flatten)]
+    pub packets: SentReport,
     /// UDP payload of each packet, bytes.
     pub payload_bytes: u16,
-    /// The transmission's number in each header.
-    pub transmission: u16,
     /// Packets per second asked for; 0 if intervals were.
     pub rate_asked: u32,
-    /// Intervals as they were asked for; null if a rate was.
-    pub intervals: Option<String>,
-    /// Packets per second by the times that the packets were due.
-    pub rate_planned: Option<f64>,
-    /// Packets per second reached, first to last packet; null for fewer than two.
-    pub rate_reached: Option<f64>,
-    /// First to last packet, seconds.
-    pub seconds: f64,
     /// How far behind its schedule the sender was.
     pub late: LateReport,
     /// Datagrams of any kind that came.
@@ -391,8 +389,6 @@ pub struct RoundTripReport {
     pub percentile_error: f64,
     /// What came of recording each packet; null if it was not asked for.
     pub record: Option<RecordReport>,
-    /// Why the sender stopped.
-    pub stopped_by: Stopped,
 }
 
 /// How late a task was woken.

@@ -4,7 +4,6 @@
 //! One thread sends, another receives. Both times of a packet are of this machine's clock, so what lies
 //! between them is a true delay: the way there, the echo, and the way back.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,15 +14,18 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use rand::SeedableRng;
 
+use crate::arrival;
 use crate::batch::{Batch, Datagram};
-use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
+use crate::clock::{monotonic_ns, nanoseconds, realtime_ns};
+use crate::departures::Departures;
 use crate::distribution;
+use crate::errors::Errors;
 use crate::generator::{Named, Random};
 use crate::header::{Clock, Header, LEN};
-use crate::pace::{Gaps, Lateness, Rate, Schedule, wait_until};
-use crate::record::{self, FileHeader, Record, flags};
+use crate::pace::{Gaps, Rate, Schedule, wait_until};
+use crate::record::{self, FileHeader, flags};
 use crate::recorder::Recorder;
-use crate::report::{LateReport, RecordReport, RoundTripReport, SCHEMA, StampsReport, Stopped};
+use crate::report::{RecordReport, RoundTripReport, SCHEMA, SentReport, StampsReport, Stopped};
 use crate::sequence::{Tracker, Verdict};
 use crate::socket::{TICK, drops, open_sender};
 use crate::timing::Timing;
@@ -111,11 +113,8 @@ struct Sender<'a> {
     payload: Vec<u8>,
     attempted: u64,
     unsent: u64,
-    errors: BTreeMap<i32, u64>,
-    late: Lateness,
-    /// When the first and the last packet were sent, and when they were due.
-    first: Option<(u64, u64)>,
-    last: (u64, u64),
+    errors: Errors,
+    departures: Departures,
 }
 
 impl<'a> Sender<'a> {
@@ -133,10 +132,8 @@ impl<'a> Sender<'a> {
             payload: vec![0; usize::from(plan.bytes).max(LEN)],
             attempted: 0,
             unsent: 0,
-            errors: BTreeMap::new(),
-            late: Lateness::default(),
-            first: None,
-            last: (0, 0),
+            errors: Errors::default(),
+            departures: Departures::new(plan.late),
         }
     }
 
@@ -163,10 +160,9 @@ impl<'a> Sender<'a> {
                 stopped_by = Stopped::Seconds;
                 break;
             }
-            self.late.add(now_ns.saturating_sub(due_ns), nanoseconds(self.plan.late));
-            self.first.get_or_insert((now_ns, due_ns));
+            self.departures.leaves(now_ns, due_ns);
             self.send(number);
-            self.last = (monotonic_ns(), due_ns);
+            self.departures.left(monotonic_ns());
         }
         self.progress.done.store(true, Ordering::Release);
         stopped_by
@@ -195,12 +191,12 @@ impl<'a> Sender<'a> {
                     }
                     Err(error) => match error.raw_os_error().unwrap_or(0) {
                         libc::EAGAIN | libc::EINTR if !self.stop.load(Ordering::Relaxed) => (),
-                        number => break number,
+                        number => break Errno::from_raw(number),
                     },
                 }
             };
-            *self.errors.entry(error).or_default() += 1;
-            if error != libc::ECONNREFUSED || !again {
+            self.errors.add(error, 1);
+            if error != Errno::ECONNREFUSED || !again {
                 break;
             }
         }
@@ -215,7 +211,7 @@ struct Received {
     datagrams: u64,
     foreign: u64,
     not_by_kernel: u64,
-    errors: BTreeMap<i32, u64>,
+    errors: Errors,
     record: Option<RecordReport>,
 }
 
@@ -257,7 +253,7 @@ impl<'a> Receiver<'a> {
                 datagrams: 0,
                 foreign: 0,
                 not_by_kernel: 0,
-                errors: BTreeMap::new(),
+                errors: Errors::default(),
                 record: None,
             },
         }
@@ -293,7 +289,7 @@ impl<'a> Receiver<'a> {
                         | libc::EPROTO
                         | libc::ENOPROTOOPT
                         | libc::EACCES),
-                    ) => *self.found.errors.entry(number).or_default() += 1,
+                    ) => self.found.errors.add(Errno::from_raw(number), 1),
                     _ => return Err(error),
                 },
             }
@@ -322,31 +318,18 @@ impl<'a> Receiver<'a> {
     fn account(&mut self, datagram: &Datagram) {
         let found = &mut self.found;
         found.datagrams += 1;
-        let received_ns = datagram.stamp_ns.unwrap_or_else(realtime_ns);
-        let mut record = Record {
-            received_ns,
-            payload_bytes: u16::try_from(datagram.bytes).unwrap_or(u16::MAX),
-            ..Record::default()
-        };
-        if datagram.stamp_ns.is_none() {
-            found.not_by_kernel += 1;
-            record.flags |= flags::NOT_BY_KERNEL;
-        }
+        found.not_by_kernel += u64::from(datagram.stamp_ns.is_none());
+        let mut record = arrival::begun(datagram);
         match Header::read(datagram.payload) {
             Ok(header) if header.transmission == self.plan.transmission && !header.pktgen => {
                 let highest = found.tracker.highest();
                 record.sequence = header.place(highest);
-                record.sent_ns = found.timing.sent_ns(&header, received_ns);
-                match found.tracker.observe(record.sequence, 0) {
-                    Verdict::New => {
-                        found.timing.observe(header.clock, record.sent_ns, received_ns);
-                        let behind = record.sequence < highest;
-                        record.flags |= if behind { flags::REORDERED } else { 0 };
-                    }
-                    Verdict::Duplicate => record.flags |= flags::DUPLICATE,
-                    Verdict::TooOld => record.flags |= flags::TOO_OLD,
-                    Verdict::Beyond => record.flags |= flags::BEYOND,
+                record.sent_ns = found.timing.sent_ns(&header, record.received_ns);
+                let verdict = found.tracker.observe(record.sequence, 0);
+                if verdict == Verdict::New {
+                    found.timing.observe(header.clock, record.sent_ns, record.received_ns);
                 }
+                record.flags |= arrival::judged(verdict, record.sequence, highest);
             }
             _ => {
                 found.foreign += 1;
@@ -370,41 +353,26 @@ fn report(
 ) -> io::Result<RoundTripReport> {
     let sent = sender.attempted - sender.unsent;
     let counts = received.tracker.counts();
-    let (first, last) = (sender.first.unwrap_or(sender.last), sender.last);
-    let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_SEC as f64;
-    let rate = |packets: u64, seconds: f64| {
-        (packets > 1 && seconds > 0.0).then(|| (packets - 1) as f64 / seconds)
-    };
     let mut errors = sender.errors.clone();
-    for (number, count) in received.errors {
-        *errors.entry(number).or_default() += count;
-    }
-    let took = seconds(first.0, last.0);
+    errors.join(&received.errors);
     Ok(RoundTripReport {
         schema: SCHEMA,
         role: "round_trip",
-        to: plan.to.to_string(),
-        asked: plan.count,
-        attempted: sender.attempted,
-        sent,
-        unsent: sender.unsent,
-        errors: errors
-            .iter()
-            .map(|(&errno, &n)| (format!("{:?}", Errno::from_raw(errno)), n))
-            .collect(),
         payload_bytes: plan.bytes,
-        transmission: plan.transmission,
         rate_asked: if intervals.is_none() { plan.rate } else { 0 },
-        intervals,
-        rate_planned: rate(sender.attempted, seconds(first.1, last.1)),
-        rate_reached: rate(sent, took),
-        seconds: took,
-        late: LateReport {
-            threshold_ns: nanoseconds(plan.late),
-            count: sender.late.count,
-            mean_ns: sender.late.sum_ns as f64 / sender.attempted.max(1) as f64,
-            max_ns: sender.late.max_ns,
+        packets: SentReport {
+            to: plan.to.to_string(),
+            asked: plan.count,
+            attempted: sender.attempted,
+            sent,
+            unsent: sender.unsent,
+            errors: errors.named(),
+            transmission: plan.transmission,
+            intervals,
+            pace: sender.departures.pace(sender.attempted, sent),
+            stopped_by,
         },
+        late: sender.departures.late(sender.attempted),
         received: received.datagrams,
         distinct: counts.distinct,
         duplicates: counts.duplicates,
@@ -425,10 +393,5 @@ fn report(
         round_trip: received.timing.delay().map_err(io::Error::other)?.report(),
         percentile_error: distribution::ERROR,
         record: received.record,
-        stopped_by,
     })
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

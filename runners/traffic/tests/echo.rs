@@ -65,12 +65,16 @@ fn header(sequence: u64) -> [u8; LEN] {
 fn every_packet_comes_back_once() {
     for bind in ["127.0.0.1:0", "[::1]:0"] {
         let (report, echoed) = with_echo(bind, |at| trips(&plan(at), None));
-        assert_eq!((report.sent, report.unsent, report.distinct), (500, 0, 500), "{report:?}");
+        assert_eq!(
+            (report.packets.sent, report.packets.unsent, report.distinct),
+            (500, 0, 500),
+            "{report:?}"
+        );
         assert_eq!((report.lost, report.duplicates, report.reordered), (0, 0, 0));
         assert_eq!((report.received, report.foreign, report.round_trip.negative), (500, 0, 0));
         assert_eq!((report.round_trip.count, report.inter_arrival.count), (500, 499));
         assert!(report.round_trip.min_ns > Some(0));
-        assert_eq!(report.stopped_by, Stopped::Count);
+        assert_eq!(report.packets.stopped_by, Stopped::Count);
         assert_eq!((echoed.received, echoed.echoed, echoed.bytes), (500, 500, 50_000));
         assert_eq!(echoed.stopped_by, Stopped::Signal);
     }
@@ -139,9 +143,12 @@ fn where_nothing_listens_the_kernel_says_so() {
     let at = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let few = round_trip::Plan { count: Some(20), wait: Duration::from_millis(200), ..plan(at) };
     let report = trips(&few, None);
-    assert_eq!((report.distinct, report.attempted), (0, 20));
-    assert_eq!((report.lost, report.sent + report.unsent), (report.sent, 20));
-    assert!(report.errors["ECONNREFUSED"] > 0, "{report:?}");
+    assert_eq!((report.distinct, report.packets.attempted), (0, 20));
+    assert_eq!(
+        (report.lost, report.packets.sent + report.packets.unsent),
+        (report.packets.sent, 20)
+    );
+    assert!(report.packets.errors["ECONNREFUSED"] > 0, "{report:?}");
     assert_eq!((report.round_trip.count, report.round_trip.min_ns), (0, None));
 }
 

@@ -86,11 +86,14 @@ fn assert_closed(report: &ReceiveReport) {
 fn every_packet_arrives_once_over_both_families() {
     for bind in LOOPBACK {
         let (sent, got) = against(&receive_plan(bind, Some(2000)), |to| run_sender(send_plan(to)));
-        assert_eq!((sent.sent, sent.unsent, sent.stopped_by), (2000, 0, Stopped::Count));
+        assert_eq!(
+            (sent.packets.sent, sent.packets.unsent, sent.packets.stopped_by),
+            (2000, 0, Stopped::Count)
+        );
         assert_eq!((got.distinct, got.lost, got.duplicates), (2000, 0, 0), "{got:?}");
         assert_eq!((got.transmission, got.flows, got.bytes), (Some(77), 3, 200_000));
         assert_eq!((got.stopped_by, got.socket.drops), (Stopped::Count, 0));
-        assert!(sent.seconds > 0.099, "20 kpps needs 100 ms: {sent:?}");
+        assert!(sent.packets.pace.seconds > 0.099, "20 kpps needs 100 ms: {sent:?}");
         assert_closed(&got);
     }
 }
@@ -140,7 +143,7 @@ fn a_full_buffer_is_counted() {
     let mut burst = send_plan(receiver.local_addr().unwrap());
     burst.rate = Rate::default();
     // Nobody reads yet, so the buffer must overflow.
-    assert_eq!(run_sender(burst).sent, 2000);
+    assert_eq!(run_sender(burst).packets.sent, 2000);
     let got = receiver.run().unwrap();
     assert!(got.distinct > 0 && got.distinct < 100, "{got:?}");
     assert_eq!(u64::from(got.socket.drops), got.lost, "{got:?}");
@@ -156,8 +159,8 @@ fn time_and_signal_end_the_sender() {
     let begin = Instant::now();
     let report = run_sender(plan);
     // The last packet is due 1 ms before the end: on a busy machine some find that time is up.
-    assert!((1..=100).contains(&report.attempted), "{report:?}");
-    assert_eq!(report.stopped_by, Stopped::Seconds, "{report:?}");
+    assert!((1..=100).contains(&report.packets.attempted), "{report:?}");
+    assert_eq!(report.packets.stopped_by, Stopped::Seconds, "{report:?}");
     assert!(begin.elapsed() >= Duration::from_millis(99), "{report:?}");
 
     let mut plan = send_plan(sink.local_addr().unwrap());
@@ -170,7 +173,7 @@ fn time_and_signal_end_the_sender() {
         let sending = scope.spawn(|| send::run(plan, &stop).unwrap());
         thread::sleep(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
-        assert_eq!(sending.join().unwrap().stopped_by, Stopped::Signal);
+        assert_eq!(sending.join().unwrap().packets.stopped_by, Stopped::Signal);
     });
     assert!(begin.elapsed() < Duration::from_secs(60));
 }
@@ -194,7 +197,7 @@ fn batches_carry_every_packet_of_every_flow() {
         plan.sizes = sizes("uniform:16,1400");
         run_sender(plan)
     });
-    assert_eq!((sent.sent, sent.unsent, sent.clipped), (5000, 0, 0));
+    assert_eq!((sent.packets.sent, sent.packets.unsent, sent.clipped), (5000, 0, 0));
     assert_eq!((got.distinct, got.duplicates, got.flows), (5000, 0, 3), "{got:?}");
     // They leave in their order, whichever flow they are of.
     assert_eq!((got.reordered, got.reordered_in_flow), (0, 0));
@@ -216,7 +219,7 @@ fn what_the_kernel_cuts_is_every_packet_of_every_flow() {
             plan.sizes = sizes(size);
             run_sender(plan)
         });
-        assert_eq!((sent.sent, sent.unsent), (3001, 0), "{sent:?}");
+        assert_eq!((sent.packets.sent, sent.packets.unsent), (3001, 0), "{sent:?}");
         assert_eq!((got.distinct, got.duplicates, got.flows), (3001, 0, 3), "{got:?}");
         assert_eq!((got.reordered_in_flow, got.foreign.total), (0, 0));
         assert_eq!(got.bytes, sent.payload_bytes.sum);
@@ -236,7 +239,7 @@ fn a_seed_says_what_is_sent() {
         let report = run_sender(plan);
         // Half of such sizes are too small for the header.
         assert!(report.clipped > 20 && report.payload_bytes.min == 16, "{report:?}");
-        assert!(report.rate_planned.is_some() && report.late.is_some());
+        assert!(report.packets.pace.rate_planned.is_some() && report.late.is_some());
         (report.payload_bytes.sum, report.clipped)
     };
     assert_eq!(sent(1, "poisson:10us"), sent(1, "constant:20us"));
@@ -249,8 +252,8 @@ fn refused_packets_are_reported() {
     let to = closed.local_addr().unwrap();
     drop(closed);
     let report = run_sender(send_plan(to));
-    assert_eq!(report.sent + report.unsent, 2000);
-    assert!(report.errors.contains_key("ECONNREFUSED"), "{report:?}");
+    assert_eq!(report.packets.sent + report.packets.unsent, 2000);
+    assert!(report.packets.errors.contains_key("ECONNREFUSED"), "{report:?}");
 
     // The largest that IPv6 carries is more than loopback does.
     let closed = UdpSocket::bind("[::1]:0").unwrap();
@@ -258,8 +261,8 @@ fn refused_packets_are_reported() {
     huge.sizes = sizes("65527");
     huge.count = Some(3);
     let report = run_sender(huge);
-    assert_eq!((report.sent, report.unsent), (0, 3));
-    assert_eq!(report.errors.get("EMSGSIZE"), Some(&3));
+    assert_eq!((report.packets.sent, report.packets.unsent), (0, 3));
+    assert_eq!(report.packets.errors.get("EMSGSIZE"), Some(&3));
 }
 
 #[test]

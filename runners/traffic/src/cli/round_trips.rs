@@ -130,7 +130,7 @@ pub fn rtt(args: &RttArgs, stop: &AtomicBool, process: &Process) -> Result<ExitC
         eprintln!("skblab-traffic: {trouble}");
         return Ok(ExitCode::FAILURE);
     }
-    if report.sent > 0 && report.distinct == 0 {
+    if report.packets.sent > 0 && report.distinct == 0 {
         eprintln!("skblab-traffic: nothing came back from {}: does an echo run there?", args.to);
         return Ok(ExitCode::FAILURE);
     }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::arrival;
 use crate::batch::Datagram;
 use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds, realtime_ns};
 use crate::distribution;
@@ -185,16 +186,8 @@ impl<'a> Ledger<'a> {
     fn account(&mut self, datagram: &Datagram) {
         self.received += 1;
         self.drops_seen = datagram.drops.unwrap_or(self.drops_seen);
-        let received_ns = datagram.stamp_ns.unwrap_or_else(realtime_ns);
-        let mut record = Record {
-            received_ns,
-            payload_bytes: u16::try_from(datagram.bytes).unwrap_or(u16::MAX),
-            ..Record::default()
-        };
-        if datagram.stamp_ns.is_none() {
-            self.not_by_kernel += 1;
-            record.flags |= flags::NOT_BY_KERNEL;
-        }
+        self.not_by_kernel += u64::from(datagram.stamp_ns.is_none());
+        let mut record = arrival::begun(datagram);
         self.judge(datagram, &mut record);
         let header = self.file_header();
         if let Some(recorder) = &mut self.recorder {
@@ -232,16 +225,11 @@ impl<'a> Ledger<'a> {
         let highest = self.tracker.highest();
         record.sequence = header.place(highest);
         record.sent_ns = self.timing.sent_ns(&header, record.received_ns);
-        match self.tracker.observe(record.sequence, record.flow) {
-            Verdict::New => {
-                self.timing.observe(header.clock, record.sent_ns, record.received_ns);
-                // The very first one has nothing above it.
-                record.flags |= if record.sequence < highest { flags::REORDERED } else { 0 };
-            }
-            Verdict::Duplicate => record.flags |= flags::DUPLICATE,
-            Verdict::TooOld => record.flags |= flags::TOO_OLD,
-            Verdict::Beyond => record.flags |= flags::BEYOND,
+        let verdict = self.tracker.observe(record.sequence, record.flow);
+        if verdict == Verdict::New {
+            self.timing.observe(header.clock, record.sent_ns, record.received_ns);
         }
+        record.flags |= arrival::judged(verdict, record.sequence, highest);
         self.counted += 1;
         self.bytes += datagram.bytes as u64;
         let (first, last) = self.span_ns.unwrap_or((record.received_ns, record.received_ns));

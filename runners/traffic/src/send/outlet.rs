@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use nix::errno::Errno;
 
+use crate::errors::Errors;
 use crate::report::DeviceReport;
 
 /// A packet of the plan.
@@ -47,8 +48,7 @@ pub struct Account {
     pub sent: u64,
     /// Packets it refused, or had no more time for.
     pub unsent: u64,
-    /// Failed calls by errno.
-    errors: BTreeMap<i32, u64>,
+    errors: Errors,
     /// Packets that were refused behind others of a call, which does not say why then.
     unnamed: u64,
 }
@@ -56,13 +56,13 @@ pub struct Account {
 impl Account {
     /// A call has failed.
     pub fn failed(&mut self, why: Errno) {
-        *self.errors.entry(why as i32).or_default() += 1;
+        self.errors.add(why, 1);
     }
 
     /// So many packets were refused.
     pub fn refused(&mut self, packets: u64, why: Errno) {
         self.unsent += packets;
-        *self.errors.entry(why as i32).or_default() += packets;
+        self.errors.add(why, packets);
     }
 
     /// A packet was refused, and nobody says why.
@@ -74,18 +74,16 @@ impl Account {
     /// Errors by their name.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        let named = self.errors.iter().map(|(&errno, &n)| (errno_name(errno), n));
-        let unnamed = (self.unnamed > 0).then(|| (UNNAMED.to_owned(), self.unnamed));
-        named.chain(unnamed).collect()
+        let mut named = self.errors.named();
+        if self.unnamed > 0 {
+            named.insert(UNNAMED.to_owned(), self.unnamed);
+        }
+        named
     }
 }
 
 /// Of packets that were refused within a batch.
 const UNNAMED: &str = "unnamed";
-
-fn errno_name(errno: i32) -> String {
-    format!("{:?}", Errno::from_raw(errno))
-}
 
 #[cfg(test)]
 mod tests {

@@ -7,10 +7,11 @@ use rand::SeedableRng;
 
 use super::outlet::{Account, Outlet, Packet, State};
 use super::plan::Plan;
-use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds};
+use crate::clock::{monotonic_ns, nanoseconds};
+use crate::departures::Departures;
 use crate::generator::Random;
-use crate::pace::{Gaps, Lateness, Schedule, wait_until};
-use crate::report::{LateReport, SCHEMA, SendReport, SizeReport, StepReport, Stopped};
+use crate::pace::{Gaps, Schedule, wait_until};
+use crate::report::{SCHEMA, SendReport, SentReport, SizeReport, StepReport, Stopped};
 
 /// A packet that waits for its time.
 struct Next {
@@ -26,12 +27,8 @@ pub(super) struct Sender<'a> {
     random: Random,
     deadline_ns: u64,
     account: Account,
-    late: Lateness,
+    departures: Departures,
     clipped: u64,
-    /// When the first packet was sent, and when it was due.
-    first: Option<(u64, u64)>,
-    /// When the last one was with the kernel, and when it was due.
-    last: (u64, u64),
     bytes: SizeReport,
 }
 
@@ -39,15 +36,13 @@ impl<'a> Sender<'a> {
     pub(super) fn new(plan: Plan, outlet: Box<dyn Outlet>, stop: &'a AtomicBool) -> Self {
         Self {
             random: Random::seed_from_u64(plan.seed),
+            departures: Departures::new(plan.late),
             plan,
             stop,
             outlet,
             deadline_ns: 0,
             account: Account::default(),
-            late: Lateness::default(),
             clipped: 0,
-            first: None,
-            last: (0, 0),
             bytes: SizeReport::default(),
         }
     }
@@ -65,11 +60,11 @@ impl<'a> Sender<'a> {
         let random = Random::seed_from_u64(self.plan.seed ^ (1 << 63));
         let mut schedule = Schedule::new(start_ns, gaps, random).then(self.plan.step);
         self.deadline_ns = start_ns.saturating_add(nanoseconds(self.plan.limit));
-        let stopped_by = self.send_all(&mut schedule, paced);
+        let stopped_by = self.send_all(&mut schedule);
         self.report(stopped_by, paced, intervals, schedule.stepped())
     }
 
-    fn send_all(&mut self, schedule: &mut Schedule, paced: bool) -> Stopped {
+    fn send_all(&mut self, schedule: &mut Schedule) -> Stopped {
         let spin_ns = nanoseconds(self.plan.spin);
         let count = self.plan.count.unwrap_or(u64::MAX);
         let mut numbers = 0..count;
@@ -82,11 +77,11 @@ impl<'a> Sender<'a> {
             if let Some(reason) = must_stop(self.stop, self.deadline_ns, now_ns.max(first.due_ns)) {
                 return reason;
             }
-            self.take(&first, now_ns, paced);
+            self.take(&first, now_ns);
             next = self.next(&mut numbers, schedule);
             for _ in 1..self.plan.batch {
                 let Some(also) = next.take_if(|next| next.due_ns <= now_ns) else { break };
-                self.take(&also, now_ns, paced);
+                self.take(&also, now_ns);
                 next = self.next(&mut numbers, schedule);
             }
             if self.flush() == State::Gone {
@@ -108,13 +103,8 @@ impl<'a> Sender<'a> {
     }
 
     /// Have a packet be sent with this batch.
-    fn take(&mut self, next: &Next, now_ns: u64, paced: bool) {
-        if paced {
-            let late_ns = now_ns.saturating_sub(next.due_ns);
-            self.late.add(late_ns, nanoseconds(self.plan.late));
-        }
-        self.first.get_or_insert((now_ns, next.due_ns));
-        self.last.1 = next.due_ns;
+    fn take(&mut self, next: &Next, now_ns: u64) {
+        self.departures.leaves(now_ns, next.due_ns);
         self.bytes.add(next.packet.payload.into());
         self.clipped += u64::from(next.clipped);
         self.outlet.add(next.packet);
@@ -125,7 +115,7 @@ impl<'a> Sender<'a> {
         let (stop, deadline_ns) = (self.stop, self.deadline_ns);
         let over = || must_stop(stop, deadline_ns, monotonic_ns()).is_some();
         let state = self.outlet.send(&mut self.account, &over);
-        self.last.0 = monotonic_ns();
+        self.departures.left(monotonic_ns());
         state
     }
 
@@ -139,29 +129,30 @@ impl<'a> Sender<'a> {
         let device = self.outlet.device(&self.account);
         let (plan, account) = (self.plan, self.account);
         let attempted = account.sent + account.unsent;
-        let (first, last) = (self.first.unwrap_or(self.last), self.last);
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_SEC as f64;
-        let rate = |packets: u64, seconds: f64| {
-            (attempted > 1 && seconds > 0.0).then(|| packets.saturating_sub(1) as f64 / seconds)
-        };
-        let took = seconds(first.0, last.0);
+        let mut pace = self.departures.pace(attempted, account.sent);
+        pace.rate_planned = pace.rate_planned.filter(|_| paced);
         // The schedule is one packet ahead.
         let stepped = stepped.filter(|&sequence| sequence < attempted);
         SendReport {
             schema: SCHEMA,
             role: "send",
-            to: plan.to.to_string(),
-            asked: plan.count,
-            attempted,
-            sent: account.sent,
-            unsent: account.unsent,
-            errors: account.errors(),
+            packets: SentReport {
+                to: plan.to.to_string(),
+                asked: plan.count,
+                attempted,
+                sent: account.sent,
+                unsent: account.unsent,
+                errors: account.errors(),
+                transmission: plan.transmission,
+                intervals,
+                pace,
+                stopped_by,
+            },
             clipped: self.clipped,
             payload_bytes: self.bytes,
             frame_overhead: plan.overhead(),
             sizes: plan.sizes.text,
             flows: plan.flows,
-            transmission: plan.transmission,
             seed: plan.seed,
             batch: plan.batch,
             segment: plan.segment,
@@ -171,18 +162,8 @@ impl<'a> Sender<'a> {
                 sequence,
                 rate: step.rate,
             }),
-            intervals,
-            rate_planned: paced.then(|| rate(attempted, seconds(first.1, last.1))).flatten(),
-            rate_reached: rate(account.sent, took),
-            seconds: took,
-            late: paced.then(|| LateReport {
-                threshold_ns: nanoseconds(plan.late),
-                count: self.late.count,
-                mean_ns: self.late.sum_ns as f64 / attempted.max(1) as f64,
-                max_ns: self.late.max_ns,
-            }),
+            late: paced.then(|| self.departures.late(attempted)),
             device,
-            stopped_by,
         }
     }
 }
