@@ -4,23 +4,16 @@
 //! That is of the network namespace that we are in, whatever is mounted at /sys.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
-};
 
 use crate::frame::Mac;
+use crate::netlink::{self, Message, part, unknown};
 
-/// Of the kernel's headers netlink.h, rtnetlink.h and `if_link.h`.
-const HEADER: usize = 16;
+/// Of the kernel's headers rtnetlink.h and `if_link.h`.
 const LINK: usize = 16;
-const ATTRIBUTE: usize = 4;
-const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
-const NLM_F_REQUEST: u16 = 1;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
@@ -34,8 +27,6 @@ const IFF_LOWER_UP: u32 = 1 << 16;
 const ARPHRD_ETHER: u16 = 1;
 /// A name has at most so many bytes.
 const MOST_NAME: usize = 15;
-/// One device is told in so many bytes, even with hundreds of queues.
-const ANSWER: usize = 64 << 10;
 
 /// Counters of a device, from when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,16 +62,11 @@ pub struct Device {
 /// What the kernel said: `ENODEV` if there is none.
 pub fn named(name: &str) -> io::Result<Device> {
     let bytes = name.as_bytes();
-    let size = u16::try_from(ATTRIBUTE + bytes.len() + 1);
-    let (1..=MOST_NAME, Ok(size), false) = (bytes.len(), size, bytes.contains(&0)) else {
+    let (1..=MOST_NAME, false) = (bytes.len(), bytes.contains(&0)) else {
         return Err(Errno::ENODEV.into());
     };
     let mut attribute = Vec::new();
-    attribute.extend(size.to_ne_bytes());
-    attribute.extend(IFLA_IFNAME.to_ne_bytes());
-    attribute.extend(bytes);
-    attribute.push(0);
-    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    netlink::put(&mut attribute, IFLA_IFNAME, &[bytes, &[0]].concat())?;
     ask(0, &attribute)
 }
 
@@ -113,39 +99,17 @@ pub fn numbered(index: u32) -> io::Result<Device> {
 }
 
 fn ask(index: u32, attributes: &[u8]) -> io::Result<Device> {
-    let socket = socket(
-        AddressFamily::Netlink,
-        SockType::Raw,
-        SockFlag::SOCK_CLOEXEC,
-        SockProtocol::NetlinkRoute,
-    )?;
-    let size = u32::try_from(HEADER + LINK + attributes.len()).expect("a short request");
-    let mut request = Vec::new();
-    request.extend(size.to_ne_bytes());
-    request.extend(RTM_GETLINK.to_ne_bytes());
-    request.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence and port: there is one question, and one answer.
-    request.extend([0; 8]);
-    request.extend([0; 4]);
-    request.extend(index.to_ne_bytes());
-    request.extend([0; 8]);
-    request.extend(attributes);
-    send(socket.as_raw_fd(), &request, MsgFlags::empty())?;
-    let mut answer = vec![0; ANSWER];
-    let size = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    read(&answer[..size])
+    let mut body = vec![0; 4];
+    body.extend(index.to_ne_bytes());
+    body.resize(LINK, 0);
+    body.extend(attributes);
+    read(&netlink::ask(RTM_GETLINK, &body)?)
 }
 
 /// Take an answer apart.
-fn read(answer: &[u8]) -> io::Result<Device> {
-    let unknown = || io::Error::other("rtnetlink: an answer that is none");
-    let kind = u16::from_ne_bytes(part(answer, 4).ok_or_else(unknown)?);
-    let body = answer.get(HEADER..).ok_or_else(unknown)?;
-    if kind == NLMSG_ERROR {
-        let error = i32::from_ne_bytes(part(body, 0).ok_or_else(unknown)?);
-        return Err(io::Error::from_raw_os_error(error.saturating_neg()));
-    }
-    if kind != RTM_NEWLINK {
+fn read(answer: &Message) -> io::Result<Device> {
+    let body = &answer.body;
+    if answer.kind != RTM_NEWLINK {
         return Err(unknown());
     }
     let flags = u32::from_ne_bytes(part(body, 8).ok_or_else(unknown)?);
@@ -159,11 +123,8 @@ fn read(answer: &[u8]) -> io::Result<Device> {
         counters: Counters::default(),
     };
     let counter = |value: &[u8], place| part(value, place * 8).map_or(0, u64::from_ne_bytes);
-    let mut rest = body.get(LINK..).ok_or_else(unknown)?;
-    while let (Some(size), Some(kind)) = (part(rest, 0), part(rest, 2)) {
-        let size = usize::from(u16::from_ne_bytes(size));
-        let value = rest.get(ATTRIBUTE..size).ok_or_else(unknown)?;
-        match u16::from_ne_bytes(kind) {
+    for (kind, value) in netlink::attributes(body, LINK)? {
+        match kind {
             IFLA_ADDRESS => device.mac = value.try_into().ok().map(Mac),
             IFLA_MTU => device.mtu = part(value, 0).map_or(0, u32::from_ne_bytes),
             IFLA_STATS64 => {
@@ -174,13 +135,8 @@ fn read(answer: &[u8]) -> io::Result<Device> {
             }
             _ => (),
         }
-        rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(device)
-}
-
-fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
 }
 
 #[cfg(test)]
@@ -206,18 +162,11 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_kernel_puts_them() {
-        let mut answer = vec![0; HEADER + LINK];
-        answer[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
-        answer[18..20].copy_from_slice(&ARPHRD_ETHER.to_ne_bytes());
-        answer[20..24].copy_from_slice(&7_u32.to_ne_bytes());
-        answer[24..28].copy_from_slice(&(IFF_UP | IFF_LOWER_UP).to_ne_bytes());
-        let mut add = |kind: u16, value: &[u8]| {
-            let size = u16::try_from(ATTRIBUTE + value.len()).unwrap();
-            answer.extend(size.to_ne_bytes());
-            answer.extend(kind.to_ne_bytes());
-            answer.extend(value);
-            answer.resize(answer.len().next_multiple_of(4), 0);
-        };
+        let mut body = vec![0; LINK];
+        body[2..4].copy_from_slice(&ARPHRD_ETHER.to_ne_bytes());
+        body[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        body[8..12].copy_from_slice(&(IFF_UP | IFF_LOWER_UP).to_ne_bytes());
+        let mut add = |kind: u16, value: &[u8]| netlink::put(&mut body, kind, value).unwrap();
         add(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 9]);
         add(IFLA_MTU, &1500_u32.to_ne_bytes());
         // Other kinds, and of the counters those of packets sent and dropped.
@@ -232,16 +181,14 @@ mod tests {
             mtu: 1500,
             counters: Counters { tx_packets: 1, tx_dropped: 7 },
         };
-        assert_eq!(read(&answer).unwrap(), expected);
+        assert_eq!(read(&Message { kind: RTM_NEWLINK, body }).unwrap(), expected);
     }
 
     proptest! {
         #[test]
-        fn any_answer_is_safe(mut answer: Vec<u8>, known: bool) {
-            if known && answer.len() > 6 {
-                answer[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
-            }
-            let _either = read(&answer);
+        fn any_answer_is_safe(body: Vec<u8>, known: bool) {
+            let kind = if known { RTM_NEWLINK } else { 0 };
+            let _either = read(&Message { kind, body });
         }
     }
 }

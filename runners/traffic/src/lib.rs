@@ -5,7 +5,8 @@
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
 //! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets.
 //! Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent by a
-//! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of it.
+//! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows
+//! of it, by [`netlink`].
 //! [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
 //! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
@@ -24,6 +25,7 @@ pub mod frame;
 pub mod generator;
 pub mod header;
 pub mod many;
+pub mod netlink;
 pub mod pace;
 pub mod packet_ring;
 pub mod packet_socket;
