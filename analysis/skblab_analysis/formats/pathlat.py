@@ -593,10 +593,25 @@ class SendingDevice(ToolDocument):
     tx_dropped: Count | None = None
 
 
+class KeptTimes(ToolDocument):
+    """Who kept the times of packets that the kernel had ahead of them (SO_TXTIME), and how long.
+
+    `missed` packets were dropped as their time was over, after the kernel took them; `invalid` ones
+    it refused.
+    """
+
+    by: Literal["fq", "etf"]
+    clock: Literal["monotonic", "tai"]
+    lead_ns: Whole
+    missed: Count
+    invalid: Count
+
+
 class SenderDocument(ToolDocument):
     """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused.
 
-    `step` and `device` are null where the rate did not change, and where UDP sockets sent.
+    `step`, `txtime` and `device` are null where the rate did not change, where the sender itself
+    kept the times, and where UDP sockets sent.
     """
 
     schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
@@ -606,6 +621,7 @@ class SenderDocument(ToolDocument):
     rate_reached: NonNegativeFloat | None = None
     late: Late | None = None
     step: RateStep | None = None
+    txtime: KeptTimes | None = None
     device: SendingDevice | None = None
 
 

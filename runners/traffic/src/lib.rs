@@ -7,7 +7,7 @@
 //! Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent by a
 //! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows
 //! of it, by [`netlink`].
-//! [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
+//! With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
 //! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
 //! tells what the machine itself adds. Every result is a [`report`] structure, printed as one JSON document.
@@ -30,6 +30,7 @@ pub mod pace;
 pub mod packet_ring;
 pub mod packet_socket;
 pub mod process;
+pub mod qdisc;
 pub mod receive;
 pub mod record;
 pub mod recorder;
@@ -39,4 +40,5 @@ pub mod send;
 pub mod sequence;
 pub mod socket;
 pub mod timing;
+pub mod txtime;
 pub mod wakeup;

@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use skblab_traffic::process::{self, Process};
 use skblab_traffic::recorder::Recorder;
-use skblab_traffic::report::{RecordReport, SendReport};
+use skblab_traffic::report::{RecordReport, SendReport, TxtimeReport};
 use skblab_traffic::socket::describe;
 use skblab_traffic::{receive, send};
 
@@ -159,6 +159,9 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
         Command::Send(args) => {
             let report = send::run(args.plan()?, &stop)?;
             print(&report, &process)?;
+            if let Some(trouble) = report.txtime.as_ref().and_then(times_trouble) {
+                eprintln!("skblab-traffic: {trouble}");
+            }
             Ok(kept(&report, args.strict_rate))
         }
         Command::Receive(args) => receive(args, &stop, &process),
@@ -203,6 +206,19 @@ fn record_trouble(record: &RecordReport) -> Option<String> {
         )),
         None => None,
     }
+}
+
+/// What to say of packets whose times could not be kept, if there were any.
+fn times_trouble(report: &TxtimeReport) -> Option<String> {
+    let TxtimeReport { by, lead_ns, missed, invalid, .. } = report;
+    (missed + invalid > 0).then(|| {
+        format!(
+            "{by} dropped {missed} packets that missed their times and {invalid} that it got too \
+             late: give a longer --lead than {} us{}",
+            lead_ns / 1000,
+            if *missed > 0 { ", or etf a longer delta" } else { "" }
+        )
+    })
 }
 
 /// Warn of a rate that was not kept; 1 if it was to be.

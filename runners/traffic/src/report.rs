@@ -58,6 +58,8 @@ pub struct SendReport {
     pub step: Option<StepReport>,
     /// How far behind its schedule the sender was; null without a rate.
     pub late: Option<LateReport>,
+    /// Who kept the times of packets, and which it could not; null if the sender itself did.
+    pub txtime: Option<TxtimeReport>,
     /// What the device counted that frames were sent from; null if they were sent by sockets.
     pub device: Option<DeviceReport>,
 }
@@ -101,6 +103,24 @@ pub struct PaceReport {
     pub rate_reached: Option<f64>,
     /// First to last packet, seconds.
     pub seconds: f64,
+}
+
+/// Packets that the kernel had ahead of their times (`SO_TXTIME`).
+///
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TxtimeReport {
+    /// The queue discipline that times were for: `fq` or `etf`.
+    pub by: &'static str,
+    /// The clock that it has them by.
+    pub clock: &'static str,
+    /// So long before its time the kernel had a packet, nanoseconds.
+    pub lead_ns: u64,
+    /// Packets that it dropped because their time was over when they could have left; they are in
+    /// `sent`, as the kernel took them. `fq` drops none: these leave late.
+    pub missed: u64,
+    /// Packets that it refused because their time was over already, or of another clock; they are
+    /// in `unsent`.
+    pub invalid: u64,
 }
 
 /// A change of the rate.

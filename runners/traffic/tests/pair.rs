@@ -54,6 +54,7 @@ fn send_plan(to: SocketAddr) -> send::Plan {
         limit: Duration::from_secs(20),
         spin: Duration::ZERO,
         late: Duration::from_micros(100),
+        txtime: None,
         transmission: 77,
     }
 }

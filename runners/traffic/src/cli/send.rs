@@ -10,12 +10,22 @@ use skblab_traffic::destinations::Range;
 use skblab_traffic::frame::{MOST_VLAN, Mac};
 use skblab_traffic::generator::{GENERATORS, Named, Unit};
 use skblab_traffic::pace::{Rate, Step};
+use skblab_traffic::txtime::{self, Qdisc};
 use skblab_traffic::{header, send};
 
-use super::{destination, seconds};
+use super::{destination, interval, seconds};
 
 /// The first source port of frames that no kernel chooses one for.
 const FIRST_PORT: u16 = 1024;
+const MOST_LEAD: Duration = Duration::from_secs(1);
+
+/// Who is to keep the times of packets.
+#[derive(Clone, Copy)]
+enum Keeper {
+    /// The queue discipline that the device has.
+    Found,
+    This(Qdisc),
+}
 
 /// Options of `send`.
 #[derive(Args)]
@@ -75,6 +85,17 @@ pub struct SendArgs {
     /// Count packets that leave later than this after they were due
     #[arg(long, value_name = "SECONDS", default_value = "0.0001", value_parser = seconds)]
     late: Duration,
+    /// Give packets to the kernel ahead of their times, which its queue discipline keeps (SO_TXTIME):
+    /// fq, or etf, which needs CAP_NET_ADMIN; alone: the one that the device has
+    ///
+    /// A packet's stamp is then the time that it is to leave at.
+    #[arg(long, value_name = "fq|etf", num_args = 0..=1, default_missing_value = "",
+          value_parser = keeper, conflicts_with_all = ["segment", "device"])]
+    txtime: Option<Keeper>,
+    /// With --txtime, how long before its time the kernel gets a packet, such as 2ms
+    #[arg(long, value_name = "TIME", default_value = "500us", requires = "txtime",
+          value_parser = lead)]
+    lead: Duration,
     /// Number of this transmission in each header [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     transmission: Option<u16>,
@@ -190,6 +211,7 @@ impl SendArgs {
                 "--strict-rate: there is no rate to be kept; give --rate or --interval".into()
             );
         }
+        let txtime = self.txtime(intervals.is_some())?;
         let step = self.step()?;
         let device = self.from_device.plan(self.to)?;
         // No kernel chooses one for a frame.
@@ -220,8 +242,26 @@ impl SendArgs {
             limit: self.seconds,
             spin: self.spin,
             late: self.late,
+            txtime,
             transmission: self.transmission.unwrap_or_else(transmission_from_clock),
         })
+    }
+
+    /// Who keeps the times, if the kernel shall; a warning is printed.
+    fn txtime(&self, has_intervals: bool) -> Result<Option<send::Txtime>, String> {
+        let asked = match self.txtime {
+            None => return Ok(None),
+            Some(Keeper::Found) => None,
+            Some(Keeper::This(qdisc)) => Some(qdisc),
+        };
+        if self.rate.is_zero() && !has_intervals {
+            return Err("--txtime: packets have no times; give --rate or --interval".into());
+        }
+        let (by, warning) = txtime::keeper(asked, self.to)?;
+        if let Some(warning) = warning {
+            eprintln!("skblab-traffic: {warning}");
+        }
+        Ok(Some(send::Txtime { by, lead: self.lead }))
     }
 
     /// Where the rate changes, if it shall.
@@ -240,6 +280,19 @@ impl SendArgs {
 pub fn transmission_from_clock() -> u16 {
     let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
     u16::from_be_bytes([high, low])
+}
+
+/// Take who keeps the times; no word is whoever the device has.
+fn keeper(text: &str) -> Result<Keeper, String> {
+    if text.is_empty() { Ok(Keeper::Found) } else { text.parse().map(Keeper::This) }
+}
+
+/// Take how long before its time the kernel gets a packet: `fq` drops none below ten seconds.
+fn lead(text: &str) -> Result<Duration, String> {
+    let found = interval(text).ok().map(|ns| Duration::from_secs_f64(ns / 1e9));
+    found
+        .filter(|lead| (Duration::from_nanos(1)..=MOST_LEAD).contains(lead))
+        .ok_or_else(|| "expected a time of at most 1s, such as 500us".to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

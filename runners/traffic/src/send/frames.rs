@@ -136,7 +136,7 @@ impl Outlet for Frames {
         let mut at = 0;
         while at < count {
             let frames = &self.built[at..count];
-            match self.many.send(&self.socket, frames, MsgFlags::MSG_DONTWAIT) {
+            match self.many.send(&self.socket, frames, &[], MsgFlags::MSG_DONTWAIT) {
                 Ok(sent) => {
                     account.sent += sent as u64;
                     at += sent;

@@ -13,11 +13,10 @@ pub mod udp;
 use std::sync::atomic::AtomicBool;
 
 use crate::report::SendReport;
-use crate::socket::describe;
 
 use frames::Frames;
 use outlet::Outlet;
-pub use plan::{Device, Plan, frame_overhead, most_bytes};
+pub use plan::{Device, Plan, Txtime, frame_overhead, most_bytes};
 use sender::Sender;
 use udp::Udp;
 
@@ -32,9 +31,7 @@ use udp::Udp;
 pub fn run(plan: Plan, stop: &AtomicBool) -> Result<SendReport, String> {
     let outlet: Box<dyn Outlet> = match &plan.device {
         Some(device) => Box::new(Frames::open(&plan, device)?),
-        None => Box::new(Udp::open(&plan).map_err(|error| {
-            format!("cannot open a socket to {}: {}", plan.to, describe(&error))
-        })?),
+        None => Box::new(Udp::open(&plan)?),
     };
     Ok(Sender::new(plan, outlet, stop).run())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 
 use crate::errors::Errors;
-use crate::report::DeviceReport;
+use crate::report::{DeviceReport, TxtimeReport};
 
 /// A packet of the plan.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub struct Packet {
     pub number: u64,
     /// Bytes of its UDP payload.
     pub payload: u16,
+    /// When it is due, nanoseconds of the monotonic clock.
+    pub due_ns: u64,
 }
 
 /// What packets leave by.
@@ -28,6 +30,11 @@ pub trait Outlet {
 
     /// What the device said of all that was sent, if it is one.
     fn device(&self, _account: &Account) -> Option<DeviceReport> {
+        None
+    }
+
+    /// Wait for packets that have not left, and say what became of their times, if they had any.
+    fn times(&mut self, _account: &mut Account) -> Option<TxtimeReport> {
         None
     }
 }

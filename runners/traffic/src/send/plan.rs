@@ -9,6 +9,7 @@ use crate::frame::{self, Mac, TAG};
 use crate::generator::Named;
 use crate::header::LEN;
 use crate::pace::{Rate, Step};
+use crate::txtime::Qdisc;
 
 /// What to send.
 #[derive(Debug)]
@@ -48,8 +49,19 @@ pub struct Plan {
     pub spin: Duration,
     /// Packets later than this are counted.
     pub late: Duration,
+    /// Have a queue discipline keep the times; not from a device, and not of segments.
+    pub txtime: Option<Txtime>,
     /// Number of this transmission in each header.
     pub transmission: u16,
+}
+
+/// How packets are given to the kernel ahead of their times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Txtime {
+    /// What keeps the times.
+    pub by: Qdisc,
+    /// So long ahead.
+    pub lead: Duration,
 }
 
 /// How frames leave from a device.

@@ -16,7 +16,6 @@ use crate::report::{SCHEMA, SendReport, SentReport, SizeReport, StepReport, Stop
 /// A packet that waits for its time.
 struct Next {
     packet: Packet,
-    due_ns: u64,
     clipped: bool,
 }
 
@@ -55,7 +54,7 @@ impl<'a> Sender<'a> {
             None => Gaps::Rate(self.plan.rate),
         };
         let paced = !matches!(gaps, Gaps::None);
-        let start_ns = monotonic_ns();
+        let start_ns = monotonic_ns().saturating_add(self.lead_ns());
         // Sizes and intervals are drawn apart: to change the one leaves the other as it is.
         let random = Random::seed_from_u64(self.plan.seed ^ (1 << 63));
         let mut schedule = Schedule::new(start_ns, gaps, random).then(self.plan.step);
@@ -65,22 +64,26 @@ impl<'a> Sender<'a> {
     }
 
     fn send_all(&mut self, schedule: &mut Schedule) -> Stopped {
-        let spin_ns = nanoseconds(self.plan.spin);
+        let (spin_ns, lead_ns) = (nanoseconds(self.plan.spin), self.lead_ns());
         let count = self.plan.count.unwrap_or(u64::MAX);
         let mut numbers = 0..count;
         let mut next = self.next(&mut numbers, schedule);
         while let Some(first) = next {
-            if first.due_ns < self.deadline_ns {
-                wait_until(first.due_ns, spin_ns, self.stop);
+            if first.packet.due_ns < self.deadline_ns {
+                wait_until(first.packet.due_ns.saturating_sub(lead_ns), spin_ns, self.stop);
             }
             let now_ns = monotonic_ns();
-            if let Some(reason) = must_stop(self.stop, self.deadline_ns, now_ns.max(first.due_ns)) {
+            if let Some(reason) =
+                must_stop(self.stop, self.deadline_ns, now_ns.max(first.packet.due_ns))
+            {
                 return reason;
             }
             self.take(&first, now_ns);
             next = self.next(&mut numbers, schedule);
             for _ in 1..self.plan.batch {
-                let Some(also) = next.take_if(|next| next.due_ns <= now_ns) else { break };
+                let Some(also) = next.take_if(|next| next.packet.due_ns <= now_ns + lead_ns) else {
+                    break;
+                };
                 self.take(&also, now_ns);
                 next = self.next(&mut numbers, schedule);
             }
@@ -99,12 +102,17 @@ impl<'a> Sender<'a> {
         let number = numbers.next()?;
         let drawn = self.plan.sizes.generator.draw(&mut self.random);
         let (payload, clipped) = self.plan.payload(drawn);
-        Some(Next { packet: Packet { number, payload }, due_ns: schedule.next_ns(), clipped })
+        Some(Next { packet: Packet { number, payload, due_ns: schedule.next_ns() }, clipped })
+    }
+
+    /// How long before its time a packet is given to the kernel.
+    fn lead_ns(&self) -> u64 {
+        self.plan.txtime.map_or(0, |txtime| nanoseconds(txtime.lead))
     }
 
     /// Have a packet be sent with this batch.
     fn take(&mut self, next: &Next, now_ns: u64) {
-        self.departures.leaves(now_ns, next.due_ns);
+        self.departures.leaves(now_ns, next.packet.due_ns);
         self.bytes.add(next.packet.payload.into());
         self.clipped += u64::from(next.clipped);
         self.outlet.add(next.packet);
@@ -120,12 +128,13 @@ impl<'a> Sender<'a> {
     }
 
     fn report(
-        self,
+        mut self,
         stopped_by: Stopped,
         paced: bool,
         intervals: Option<String>,
         stepped: Option<u64>,
     ) -> SendReport {
+        let txtime = self.outlet.times(&mut self.account);
         let device = self.outlet.device(&self.account);
         let (plan, account) = (self.plan, self.account);
         let attempted = account.sent + account.unsent;
@@ -163,6 +172,7 @@ impl<'a> Sender<'a> {
                 rate: step.rate,
             }),
             late: paced.then(|| self.departures.late(attempted)),
+            txtime,
             device,
         }
     }
