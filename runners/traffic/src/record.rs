@@ -269,8 +269,9 @@ pub fn block_header(first: u64, records: &[u8]) -> [u8; BLOCK_HEADER] {
     bytes
 }
 
-/// First number, records, and their CRC.
-fn read_block_header(bytes: &[u8; BLOCK_HEADER]) -> Option<(u64, usize, u32)> {
+/// First number, records, and their CRC; `None` if it is no header of a block.
+#[must_use]
+pub fn read_block_header(bytes: &[u8; BLOCK_HEADER]) -> Option<(u64, usize, u32)> {
     let count = u32::from_le_bytes(part(bytes, 16)) as usize;
     (bytes[..8] == BLOCK_MAGIC && is_sealed(bytes) && count <= MOST_RECORDS)
         .then(|| (u64::from_le_bytes(part(bytes, 8)), count, u32::from_le_bytes(part(bytes, 20))))

@@ -169,7 +169,8 @@ fn realtime_ahead_ns() -> i128 {
 }
 
 /// How far `CLOCK_TAI` is ahead of real time: whole seconds, by definition.
-fn tai_offset_ns() -> i128 {
+#[must_use]
+pub fn tai_offset_ns() -> i128 {
     let tai = clock_gettime(ClockId::CLOCK_TAI).map_or(0, |now| {
         i128::from(now.tv_sec()) * i128::from(NS_PER_SEC) + i128::from(now.tv_nsec())
     });
