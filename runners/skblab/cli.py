@@ -58,6 +58,7 @@ COMMANDS = {
     "bisect": "skblab.commands.bisect:bisect",
     "bench": "skblab.commands.bench_functions:bench",
     "traffic": "skblab.commands.traffic:traffic",
+    "analyze": "skblab.commands.analyze:analyze",
     "boot": "skblab.commands.boot:boot",
     "ssh": "skblab.commands.ssh:ssh",
     "kernel": "skblab.commands.kernel:kernel",

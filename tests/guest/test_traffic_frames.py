@@ -22,8 +22,7 @@ pytestmark = pytest.mark.labroot
 
 @pytest.fixture(scope="module")
 def program(lab: LabRoot) -> Path:
-    [name] = tools.RUST_PROGRAMS
-    return tools.ensure_traffic(lab, Reporter()) / name
+    return tools.ensure_traffic(lab, Reporter()) / tools.TRAFFIC
 
 
 def run(program: Path, case: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("manual",),
     ("cli",),
     ("commands",),
-    ("calibrate", "compare", "demo", "doctor", "figures", "selftests", "soak", "tune"),
+    ("analyze", "calibrate", "compare", "demo", "doctor", "figures", "selftests", "soak", "tune"),
     ("sweep", "traffic"),
     ("probe",),
     ("bench",),

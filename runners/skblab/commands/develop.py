@@ -68,14 +68,15 @@ def _forget_others(root: LabRoot) -> None:
     if sources.exists() and sources.read_text() == key:
         return
     sources.unlink(missing_ok=True)
-    _run(root, ("cargo", "clean", "--locked", "--quiet", "-p", "skblab-traffic"), writable=False)
+    packages = [word for name in tools.RUST_PROGRAMS for word in ("-p", name)]
+    _run(root, ("cargo", "clean", "--locked", "--quiet", *packages), writable=False)
     shutil.rmtree(out / "bpf", ignore_errors=True)
     disk.write_whole(sources, key)
 
 
 def _c_files() -> list[str]:
     top = paths.tree()
-    folders = (top / "probes", top / "runners" / "init")
+    folders = (top / "probes", top / "runners" / "init", top / "analysis" / "pktstat")
     files = (path for folder in folders for path in sorted(folder.rglob("*.[ch]")))
     return [str(path.relative_to(top)) for path in files]
 

@@ -19,6 +19,7 @@ from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
 from skblab_analysis.base.whole import Positive
+from skblab_analysis.formats.analyze import AnalyzeDocument
 from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.compare import CompareDocument
@@ -301,6 +302,7 @@ class CachePruned(_Part):
 
 # By command, what `--json` prints: the name of its schema in results-schema/, and the model.
 PRINTED: dict[str, dict[str, type[BaseModel]]] = {
+    "analyze": {"analyze": AnalyzeDocument},
     "doctor": {"doctor": Doctor},
     "traffic calibrate": {"traffic-calibration": Calibration},
     "demo": {"summary": SummaryDocument},

@@ -41,7 +41,8 @@ LONGEST_INPUT_SECONDS = 60
 MEMORY_MIB = 2048
 # Of the compiler's folder, what other sources made goes: it looks at times, not at contents.
 BUILD = """
-cargo clean --quiet --profile fuzz --target {triple} -p skblab-traffic -p skblab-traffic-fuzz
+cargo clean --quiet --profile fuzz --target {triple} -p skblab-traffic -p skblab-pktstat \\
+	-p skblab-traffic-fuzz
 cargo build --locked --profile fuzz --target {triple} -p skblab-traffic-fuzz
 built=$CARGO_TARGET_DIR/{triple}/fuzz
 make -C probes/bpf fuzz OUT=/skblab/out \\

@@ -203,11 +203,10 @@ def calibrate(
         reporter = Reporter(quiet=as_json)
         # Without root rights the program can be used that root has had made.
         root = (None if is_root() else labroot.existing()) or labroot.ensure(reporter)
-        [name] = tools.RUST_PROGRAMS
         folder = tools.ensure_traffic(root, reporter)
         begun = time.monotonic()
         with (
-            Programs(folder, name, root if is_root() else None) as tester,
+            Programs(folder, tools.TRAFFIC, root if is_root() else None) as tester,
             reporter.bar("calibrating", seconds) as update,
         ):
             calibrating = measure.Calibrating(tester, seconds, update)
@@ -354,8 +353,7 @@ def program() -> None:
 
 def _program() -> Path:
     reporter = Reporter()
-    [name] = tools.RUST_PROGRAMS
-    return tools.ensure_traffic(labroot.ensure(reporter), reporter) / name
+    return tools.ensure_traffic(labroot.ensure(reporter), reporter) / tools.TRAFFIC
 
 
 def _run(what: str, options: Sequence[str]) -> None:

@@ -14,8 +14,10 @@ from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 
 # What the Rust workspace is made of, from the top of the tree.
-RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
-RUST_PROGRAMS = ("skblab-traffic",)
+RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic", "analysis/pktstat")
+TRAFFIC = "skblab-traffic"
+PKTSTAT = "skblab-pktstat"
+RUST_PROGRAMS = (TRAFFIC, PKTSTAT)
 # One file that runs wherever there is a kernel.
 RUST_FLAGS = "-C target-feature=+crt-static"
 TRIPLE = f"{platform.machine()}-unknown-linux-gnu"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `skblab analyze` says of files of packets, as analysis/pktstat counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Times(_Part):
+    """One kind of time or of distance; its unit is in the name of the field that has it.
+
+    `negative` values are counted and in no other figure. `percentiles`: those with ten values
+    beyond them. `histogram`: smallest and largest value of a bucket, and how many are in it.
+    """
+
+    count: NonNegativeInt
+    negative: NonNegativeInt
+    min: NonNegativeInt | None
+    mean: NonNegativeFloat | None
+    sd: NonNegativeFloat | None
+    max: NonNegativeInt | None
+    percentiles: Mapping[str, NonNegativeInt]
+    histogram: tuple[tuple[NonNegativeInt, NonNegativeInt, PositiveInt], ...]
+
+
+class Reordered(_Part):
+    """Packets that came after a higher number, and by how many packets (RFC 4737).
+
+    `share` is of all new packets; `at_least` extents are lower bounds.
+    """
+
+    count: NonNegativeInt
+    share: NonNegativeFloat | None
+    extent_packets: Times
+    at_least: NonNegativeInt
+
+
+class Anomaly(_Part):
+    """Packets in a row that were all late; `place` is the first one's among those that count.
+
+    Times are of the receiver's clock; `min_ns`, `mean_ns`, `max_ns` are latencies. The data begins
+    or ends within an anomaly that is open there.
+    """
+
+    place: NonNegativeInt
+    sequence: NonNegativeInt | None
+    packets: PositiveInt
+    first_ns: int
+    last_ns: int
+    duration_ns: NonNegativeInt
+    min_ns: NonNegativeInt
+    mean_ns: NonNegativeFloat
+    max_ns: NonNegativeInt
+    open_begin: bool
+    open_end: bool
+
+
+class Durations(_Part):
+    """How long anomalies last: from the arrival of the first packet to that of the last."""
+
+    total: NonNegativeInt
+    min: NonNegativeInt | None
+    mean: NonNegativeFloat | None
+    max: NonNegativeInt | None
+
+
+class Late(_Part):
+    """Anomalies: maximal runs of at least `least` packets, each with `late_ns` or more.
+
+    `of_median` times the median is `late_ns`, if that was asked for. `share` is that of `packets`
+    of all. `longest` are up to ten of them, by packets.
+    """
+
+    least: PositiveInt
+    late_ns: NonNegativeInt
+    of_median: NonNegativeFloat | None
+    count: NonNegativeInt
+    packets: NonNegativeInt
+    share: NonNegativeFloat | None
+    open_begin: bool
+    open_end: bool
+    duration_ns: Durations
+    longest: tuple[Anomaly, ...]
+
+
+class Flow(_Part):
+    """New packets of a flow, and their latency."""
+
+    flow: NonNegativeInt
+    packets: PositiveInt
+    bytes: NonNegativeInt
+    seconds: NonNegativeFloat
+    rate: NonNegativeFloat | None
+    min_ns: NonNegativeInt | None
+    mean_ns: NonNegativeFloat | None
+    sd_ns: NonNegativeFloat | None
+    max_ns: NonNegativeInt | None
+
+
+class Bin(_Part):
+    """Packets that came in one bin, and their latency; `begin_ns` is after the origin."""
+
+    begin_ns: int
+    packets: NonNegativeInt
+    min_ns: NonNegativeInt | None
+    mean_ns: NonNegativeFloat | None
+    max_ns: NonNegativeInt | None
+
+
+class OverTime(_Part):
+    """Bins of one width, in order and without a gap; `origin_ns` is when the first packet came."""
+
+    width_ns: PositiveInt
+    origin_ns: int
+    rows: tuple[Bin, ...]
+
+
+class FileFigures(_Part):
+    """All figures of a file; `unknown` says by field why one is null.
+
+    `received` = `packets` (new, with times) + `duplicates` + `too_old` + `beyond` +
+    `other_transmission` + `foreign` + `bad_times`, where all are known. `missing` numbers are in no
+    packet of the file; `lost` is the same, and null if packets that came are not in it.
+    """
+
+    file: str
+    format: Literal["records", "timestamps", "pairs"]
+    troubles: tuple[str, ...]
+    unknown: Mapping[str, str]
+    received: NonNegativeInt
+    packets: NonNegativeInt
+    bytes: NonNegativeInt | None
+    duplicates: NonNegativeInt | None
+    too_old: NonNegativeInt | None
+    beyond: NonNegativeInt | None
+    other_transmission: NonNegativeInt | None
+    foreign: NonNegativeInt | None
+    not_by_kernel: NonNegativeInt | None
+    bad_times: NonNegativeInt
+    not_kept: NonNegativeInt
+    missing: NonNegativeInt | None
+    lost: NonNegativeInt | None
+    lost_share: NonNegativeFloat | None
+    reordered: Reordered | None
+    first_ns: int | None
+    latest_ns: int | None
+    seconds: NonNegativeFloat
+    rate: NonNegativeFloat | None
+    latency_ns: Times | None
+    latency_of: Literal["one way", "round trip"] | None
+    jitter_ns: Times | None
+    inter_arrival_ns: Times
+    late: tuple[Late, ...] | None
+    flows: tuple[Flow, ...] | None
+    over_time: OverTime
+
+
+class AnalyzeDocument(_Part):
+    """What `skblab analyze --json` prints: the figures of each file, in the order given."""
+
+    schema_name: Literal["skblab.analyze/1"] = "skblab.analyze/1"
+    files: tuple[FileFigures, ...]
