@@ -62,6 +62,11 @@ patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, ke
 bench-patch: setup ## what the patches and other tools cost, instructions per packet
 	@$(SKBLAB) bench patch $(BENCH_ARGS)
 
+.PHONY: bench-analysis
+bench-analysis: setup ## how fast skblab analyze is, beside a plain loop in C (BENCH_ARGS='--rounds 9')
+	@$(SKBLAB) --version >/dev/null
+	@PYTHONPATH=runners:analysis $(VENV)/bin/python -m skblab.bench.analysis $(BENCH_ARGS)
+
 .PHONY: bench-functions
 bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
 	@$(SKBLAB) bench functions $(BENCH_ARGS)

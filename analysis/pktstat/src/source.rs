@@ -132,6 +132,11 @@ impl Source {
         } else {
             by_name.then_some(Layout::Timestamps)
         };
+        if head.starts_with(MAGIC) && given.is_some_and(|given| given != Layout::Records) {
+            return Err(Refused::Usage(format!(
+                "{name} is a file of packet records: leave --format out"
+            )));
+        }
         let Some(layout) = given.or(found) else {
             let why =
                 if head.is_empty() { "it is empty" } else { "it does not begin as records do" };

@@ -225,6 +225,7 @@ fn what_is_no_file_of_packets_is_said() {
     assert!(refused(b"", None).contains("it is empty"));
     assert!(refused(b"something else", None).contains("does not begin as records do"));
     assert!(refused(b"", Some(Layout::Records)).contains("shorter than the header"));
+    assert!(refused(&records(&[], 1), Some(Layout::Pairs)).contains("leave --format out"));
     let mut version = HEADER.to_bytes();
     version[8] = 2;
     assert!(refused(&version, None).contains("its version is not 1"));

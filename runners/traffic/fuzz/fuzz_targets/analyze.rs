@@ -13,6 +13,9 @@ use skblab_pktstat::whole::{Kind, Late, Options, analyse};
 use skblab_traffic::header::Clock;
 use skblab_traffic::record::{FileHeader, RECORD, Record, block_header, flags};
 
+/// Such a file is never taken for one of pairs.
+const MAGIC: &[u8] = b"skbpkts\n";
+
 #[derive(Arbitrary, Debug)]
 enum Input {
     Records {
@@ -124,6 +127,9 @@ fuzz_target!(|input: (Asked, Input)| {
         Input::Pairs(pairs) => {
             let file = pairs.iter().flat_map(|it| [it.0.to_le_bytes(), it.1.to_le_bytes()]);
             let file = file.flatten().collect::<Vec<_>>();
+            if file.starts_with(MAGIC) {
+                return;
+            }
             figures(&file, Layout::Pairs, &cut).expect("it may hold anything");
             let found = figures(&file, Layout::Pairs, &options).expect("it may hold anything");
             let latencies = pairs.iter().filter_map(|it| Some(fits(it.1)? - fits(it.0)?));
@@ -132,6 +138,9 @@ fuzz_target!(|input: (Asked, Input)| {
         Input::Seconds(pairs) => {
             let file = pairs.iter().flat_map(|it| [it.0.to_le_bytes(), it.1.to_le_bytes()]);
             let file = file.flatten().collect::<Vec<_>>();
+            if file.starts_with(MAGIC) {
+                return;
+            }
             let found = figures(&file, Layout::Timestamps, &options).expect("it may hold anything");
             assert_eq!(found["received"], pairs.len());
         }
