@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use skblab_traffic::record::{RECORD, Record, flags};
 
-use crate::signed;
 use crate::times::{CHUNK, range};
+use crate::{signed, unsigned};
 
 /// What a file is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ const NS: f64 = 1e9;
 const MOST_SECONDS: f64 = 4_611_686_018.427_388;
 const TWO_TO_52: f64 = 4_503_599_627_370_496.0;
 const MAGIC: u64 = 0x4330_0000_0000_0000;
+const SIGN: u64 = 1 << 63;
 
 /// What is known of the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,34 +207,29 @@ impl Columns {
     /// The same, of seconds.
     #[inline(always)]
     fn take_seconds(&mut self, data: &[u8]) -> bool {
-        let (mut least, mut most, mut numbers) = (f64::MAX, 0.0_f64, true);
-        for pair in data.chunks_exact(16) {
-            let (sent, came) = pair_of(pair);
-            for seconds in [f64::from_bits(sent), f64::from_bits(came)] {
-                least = if seconds < least { seconds } else { least };
-                most = if seconds > most { seconds } else { most };
-                numbers &= seconds >= 0.0;
-            }
-        }
+        // As numbers, patterns are in the order of the doubles, if none has a sign; those of what
+        // is not a number are beyond all.
+        let (mut all, mut most) = (0, 0);
         let slots = self.received_ns[1..].iter_mut().zip(&mut self.latency_ns[1..]);
-        let pairs = data.chunks_exact(16).map(pair_of).zip(slots);
-        if !numbers || most >= MOST_SECONDS {
-            return false;
+        // The sum has the nearest whole number in its lower bits, if that is not too large.
+        let whole = |bits| signed((f64::from_bits(bits) * NS + TWO_TO_52).to_bits() ^ MAGIC);
+        for ((sent, came), (received, latency)) in data.chunks_exact(16).map(pair_of).zip(slots) {
+            all |= sent | came;
+            most = signed(sent).max(signed(came)).max(most);
+            *received = whole(came);
+            *latency = whole(came).wrapping_sub(whole(sent));
         }
-        if most * NS < TWO_TO_52 {
-            // The sum has the nearest whole number in its lower bits.
-            let whole = |bits| signed((f64::from_bits(bits) * NS + TWO_TO_52).to_bits() ^ MAGIC);
-            for ((sent, came), (received, latency)) in pairs {
-                *received = whole(came);
-                *latency = *received - whole(sent);
-            }
-        } else {
-            for ((sent, came), (received, latency)) in pairs {
+        let most = f64::from_bits(unsigned(most));
+        let good = all < SIGN && most < MOST_SECONDS;
+        if good && most * NS >= TWO_TO_52 {
+            let slots = self.received_ns[1..].iter_mut().zip(&mut self.latency_ns[1..]);
+            for ((sent, came), (received, latency)) in data.chunks_exact(16).map(pair_of).zip(slots)
+            {
                 *received = rounded(f64::from_bits(came));
                 *latency = *received - rounded(f64::from_bits(sent));
             }
         }
-        true
+        good
     }
 
     /// Keep what counts of pairs.

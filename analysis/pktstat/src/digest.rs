@@ -161,6 +161,22 @@ pub struct Part {
     pub late: Vec<Runs>,
 }
 
+impl Part {
+    /// A piece that has nothing yet.
+    #[must_use]
+    pub fn new(wanted: &Wanted) -> Self {
+        Self { late: vec![Runs::default(); wanted.limits.len()], ..Self::default() }
+    }
+
+    /// As before the first packet, with the memory that it has.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.numbers.clear();
+        self.late.iter_mut().for_each(Runs::clear);
+        Self { numbers: self.numbers, late: self.late, ..Self::default() }
+    }
+}
+
 /// Makes figures of pieces, for one processor.
 pub struct Digester<'a> {
     wanted: &'a Wanted,
@@ -180,12 +196,6 @@ impl<'a> Digester<'a> {
             between: Box::new([0; CHUNK]),
             figures: Figures::new(wanted),
         }
-    }
-
-    /// A piece that has nothing yet.
-    #[must_use]
-    pub fn part(&self) -> Part {
-        Part { late: vec![Runs::default(); self.wanted.limits.len()], ..Part::default() }
     }
 
     /// Take in packets of a piece, the first of which has this place in the file.

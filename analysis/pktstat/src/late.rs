@@ -106,6 +106,12 @@ impl Packets<'_> {
 }
 
 impl Runs {
+    /// As before the first packet, with the memory that it has.
+    pub fn clear(&mut self) {
+        self.inner.clear();
+        *self = Self { inner: std::mem::take(&mut self.inner), ..Self::default() };
+    }
+
     /// Take in the packets that come next.
     #[inline(always)]
     pub fn add(&mut self, limit: Limit, packets: &Packets) {
@@ -209,7 +215,7 @@ impl Joined {
     /// What `found` says.
     pub fn add<E>(
         &mut self,
-        runs: Runs,
+        runs: &Runs,
         mut found: impl FnMut(Anomaly) -> Result<(), E>,
     ) -> Result<(), E> {
         let before = self.packets;
@@ -226,7 +232,7 @@ impl Joined {
         if runs.packets > 0 && !goes_on {
             self.close(&mut found)?;
         }
-        for run in runs.inner {
+        for &run in &runs.inner {
             // Only the leading run of all data is open at its begin.
             found(Anomaly { run: placed(run), open_begin: false, open_end: false })?;
         }
@@ -293,6 +299,10 @@ impl Summary {
         self.open_end |= anomaly.open_end;
         self.duration.add(&Extent { count: 1, min: duration, max: duration, sum: duration.into() });
         let packets = |it: &Anomaly| it.run.latency.count;
+        let least = self.longest.last().map(packets);
+        if self.longest.len() == LONGEST && least >= Some(packets(&anomaly)) {
+            return;
+        }
         // Of those that are equally long, the first ones stay.
         let at = self.longest.partition_point(|held| packets(held) >= packets(&anomaly));
         if at < LONGEST {
@@ -448,7 +458,7 @@ mod tests {
                 at += chunk.len();
                 place += chunk.len() as u64;
             }
-            joined.add(runs, &mut keep).unwrap();
+            joined.add(&runs, &mut keep).unwrap();
         }
         joined.end(&mut keep).unwrap();
         found

@@ -101,8 +101,17 @@ impl Extent {
     #[inline]
     #[must_use]
     pub fn of(values: &[i64]) -> Self {
-        let (min, max) = range(values);
-        let sum = values.iter().map(|&value| u128::from(unsigned(value))).sum();
+        let (mut min, mut max, mut sum) = (i64::MAX, i64::MIN, 0_u128);
+        // No longer than what adds up in 64 bits.
+        for few in values.chunks(2) {
+            let mut of_few = 0;
+            for &value in few {
+                min = min.min(value);
+                max = max.max(value);
+                of_few += unsigned(value);
+            }
+            sum += u128::from(of_few);
+        }
         Self { count: values.len() as u64, min: unsigned(min), max: unsigned(max), sum }
     }
 

@@ -122,7 +122,7 @@ impl<'a> Whole<'a> {
         })
     }
 
-    fn join(&mut self, part: Part) -> io::Result<()> {
+    fn join(&mut self, part: &Part) -> io::Result<()> {
         self.packets += part.packets;
         self.latest_ns = self.latest_ns.max(part.latest_ns);
         if let Some((first, last)) = part.ends {
@@ -132,10 +132,10 @@ impl<'a> Whole<'a> {
             self.first = self.first.or(Some(first));
             self.last = Some(last);
         }
-        for run in part.numbers {
+        for &run in &part.numbers {
             self.order.add(run);
         }
-        for (at, runs) in part.late.into_iter().enumerate() {
+        for (at, runs) in part.late.iter().enumerate() {
             let (list, summary) = (&mut self.list, &mut self.summaries[at]);
             let limit = self.wanted.limits[at];
             let numbered = self.wanted.numbered;
@@ -194,6 +194,7 @@ struct Shared<'a> {
 struct Joining<'a> {
     whole: Whole<'a>,
     waiting: BTreeMap<u64, Part>,
+    spare: Vec<Part>,
     next: u64,
     stop: Option<Stop>,
 }
@@ -202,8 +203,10 @@ impl Joining<'_> {
     /// Join all parts whose turn it is.
     fn join(&mut self) -> io::Result<()> {
         while let Some(part) = self.waiting.remove(&self.next) {
-            self.whole.join(part)?;
+            self.whole.join(&part)?;
             self.next += 1;
+            // New memory for each piece would cost more than what is written to it.
+            self.spare.push(part.again());
         }
         Ok(())
     }
@@ -231,7 +234,7 @@ impl Shared<'_> {
     fn work(&self, source: &Source, wanted: &Wanted, threads: usize) -> Figures {
         let _telling = Telling(self);
         let mut digester = Digester::new(wanted);
-        if let Err(stop) = self.pieces(source, &mut digester, threads) {
+        if let Err(stop) = self.pieces(source, &mut digester, wanted, threads) {
             let mut joining = hold(&self.joining);
             joining.stop = joining.stop.take().or(Some(stop));
             self.joined.notify_all();
@@ -239,11 +242,18 @@ impl Shared<'_> {
         digester.figures
     }
 
-    fn pieces(&self, source: &Source, digester: &mut Digester, threads: usize) -> Result<(), Stop> {
+    fn pieces(
+        &self,
+        source: &Source,
+        digester: &mut Digester,
+        wanted: &Wanted,
+        threads: usize,
+    ) -> Result<(), Stop> {
         let mut buffer = Vec::new();
         loop {
             let Some(piece) = source.next(&mut hold(&self.place))? else { return Ok(()) };
-            let mut part = digester.part();
+            let spare = hold(&self.joining).spare.pop();
+            let mut part = spare.unwrap_or_else(|| Part::new(wanted));
             source.read(&piece, &mut buffer, |data, place| digester.add(&mut part, data, place))?;
             let mut joining = hold(&self.joining);
             joining.waiting.insert(piece.number, part);
@@ -273,6 +283,7 @@ fn by_pieces<'a>(
         joining: Mutex::new(Joining {
             whole: Whole::new(wanted, list)?,
             waiting: BTreeMap::new(),
+            spare: Vec::new(),
             next: 0,
             stop: None,
         }),
@@ -310,9 +321,9 @@ fn with_care<'a>(
     let mut digester = Digester::new(wanted);
     let mut joined = Ok(());
     let place = source.read_with_care(|place, data| {
-        let mut part = digester.part();
+        let mut part = Part::new(wanted);
         digester.add(&mut part, data, place);
-        joined = whole.join(part);
+        joined = whole.join(&part);
         joined.is_ok()
     })?;
     joined?;

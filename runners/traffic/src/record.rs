@@ -128,6 +128,7 @@ impl Record {
     }
 
     /// As it was written.
+    #[inline]
     #[must_use]
     pub fn from_bytes(bytes: &[u8; RECORD]) -> Self {
         Self {
