@@ -11,7 +11,7 @@ from skblab.commands import fuzz
 
 def test_every_target_is_built_and_has_seeds() -> None:
     found = fuzz.targets()
-    known = {"graph", "header", "record", "sequence", "snapshot", "names", "stream"}
+    known = {"analyze", "graph", "header", "record", "sequence", "snapshot", "names", "stream"}
     assert known <= set(found)
     seeds = {folder.name for folder in (TREE / fuzz.SEEDS).iterdir() if any(folder.iterdir())}
     assert seeds == set(found)
@@ -26,7 +26,7 @@ def test_every_target_is_built_and_has_seeds() -> None:
 def test_an_unknown_target_is_bad_usage(skblab: Skblab) -> None:
     done = skblab("fuzz", "headers")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no fuzz target headers: expected one of graph, header, names," in done.stderr
+    assert "no fuzz target headers: expected one of analyze, graph, header, names," in done.stderr
 
 
 def test_an_input_is_for_one_target(skblab: Skblab) -> None:

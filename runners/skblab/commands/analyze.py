@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 def analyze(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of packets.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of packets.")],
     form: Annotated[
         Format | None,
         typer.Option(
