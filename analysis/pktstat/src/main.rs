@@ -16,7 +16,7 @@ use skblab_pktstat::whole::{Kind, Late, Options, analyse};
 const MOST_KINDS: usize = 8;
 /// More would wait for the one that reads the slowest piece.
 const MOST_THREADS: usize = 8;
-const MOST_BINS: u32 = 100_000;
+const MOST_BINS: u32 = 20_000;
 
 /// Print figures of the records of packets: loss, reordering, latency, jitter, anomalies, over time.
 #[derive(Parser)]
@@ -54,7 +54,7 @@ struct Arguments {
           value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_BINS)))]
     bins: u32,
     /// How many threads look at packets [default: one for each processor, up to 8].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     threads: Option<u8>,
 }
 

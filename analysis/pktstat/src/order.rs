@@ -69,8 +69,9 @@ impl Order {
             .map_or(0, |highest| (u128::from(highest) + 1).saturating_sub(first.into()))
             .min(count.into());
         let behind = u64::try_from(behind).unwrap_or(u64::MAX);
-        for number in first..first + behind {
-            self.add_reordered(number);
+        // The number behind the last one may be beyond 64 bits.
+        for more in 0..behind {
+            self.add_reordered(first + more);
         }
         if behind < count {
             self.add_rising(Run { first: first + behind, count: count - behind });
@@ -181,6 +182,8 @@ mod tests {
         let order = of(&[u64::MAX - 1, u64::MAX, 5]);
         assert_eq!((order.reordered(), order.missing(true)), (1, u64::MAX - 2));
         assert_eq!(order.extents().value_at(0), Some(2));
+        let again = of(&[u64::MAX, u64::MAX]);
+        assert_eq!((again.reordered(), again.extents().count()), (1, 0));
         let order = of(&[u64::MAX, 0, 1]);
         assert_eq!((order.reordered(), order.distinct()), (2, 3));
     }

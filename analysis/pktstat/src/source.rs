@@ -12,15 +12,16 @@ use std::path::Path;
 
 use skblab_traffic::header::Clock;
 use skblab_traffic::record::{
-    BLOCK_HEADER, FILE_HEADER, FileHeader, RECORD, Reader, Trouble, read_block_header,
+    BLOCK_HEADER, FILE_HEADER, FileHeader, MOST_RECORDS, RECORD, Reader, Trouble, read_block_header,
 };
 
 use crate::columns::{Layout, times_of};
 
-/// Blocks of records in a piece, at most.
-const BLOCKS: usize = 4;
-/// Packets in a piece of pairs: they are still in the processor's own cache when they are read.
-const PAIRS: usize = 1 << 14;
+/// How large a piece is, in blocks of records or as many pairs: they are still in the processor's
+/// own cache when they are looked at.
+pub const LARGE: usize = 4;
+/// The same, where each piece may have many lists of anomalies, and many pieces are there at once.
+pub const SMALL: usize = 1;
 /// Packets that are looked at for a first one that has times.
 const FIRST: usize = 4096;
 const MAGIC: &[u8; 8] = b"skbpkts\n";
@@ -102,6 +103,8 @@ pub struct Place {
     number: u64,
     following: u64,
     done: bool,
+    /// Blocks in a piece.
+    blocks: usize,
     /// What is wrong with the file.
     pub troubles: Vec<String>,
     /// Datagrams between those that are in it.
@@ -159,9 +162,9 @@ impl Source {
 
     /// Before the first piece.
     #[must_use]
-    pub fn begin(&self) -> Place {
+    pub fn begin(&self, blocks: usize) -> Place {
         let at = if self.about.layout == Layout::Records { FILE_HEADER as u64 } else { 0 };
-        Place { at, ..Place::default() }
+        Place { at, blocks, ..Place::default() }
     }
 
     /// When the first packet came, of those at the beginning that have times.
@@ -207,7 +210,7 @@ impl Source {
     fn next_pairs(&self, place: &mut Place, mut piece: Piece) -> Piece {
         let size = self.about.layout.bytes();
         let rest = usize::try_from(self.bytes - place.at).unwrap_or(usize::MAX);
-        let count = (rest / size).min(PAIRS);
+        let count = (rest / size).min(place.blocks * MOST_RECORDS);
         piece.bytes = count * size;
         place.at += piece.bytes as u64;
         place.following += count as u64;
@@ -224,7 +227,7 @@ impl Source {
     }
 
     fn next_blocks(&self, place: &mut Place, mut piece: Piece) -> Result<Piece, Stop> {
-        for _ in 0..BLOCKS {
+        for _ in 0..place.blocks {
             let rest = self.bytes - place.at;
             let mut head = [0; BLOCK_HEADER];
             if rest < BLOCK_HEADER as u64 {
@@ -292,7 +295,7 @@ impl Source {
     /// # Errors
     /// What the system says.
     pub fn read_with_care(&self, mut take: impl FnMut(u64, &[u8]) -> bool) -> io::Result<Place> {
-        let mut place = self.begin();
+        let mut place = self.begin(SMALL);
         let mut file = &self.file;
         file.seek(SeekFrom::Start(0))?;
         let mut reader = match Reader::new(file.take(self.bytes)) {

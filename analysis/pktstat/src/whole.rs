@@ -16,7 +16,9 @@ use crate::digest::{Digester, Edge, Figures, Part, Wanted};
 use crate::late::{Anomaly, Asked, Joined, Limit, Summary};
 use crate::order::Order;
 use crate::report::{FileReport, report};
-use crate::source::{About, LACKS_SENT, LACKS_SEQUENCE, Place, Refused, Source, Stop, is_realtime};
+use crate::source::{
+    About, LACKS_SENT, LACKS_SEQUENCE, LARGE, Place, Refused, SMALL, Source, Stop, is_realtime,
+};
 
 /// Anomalies of one kind, as they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +100,11 @@ pub struct Whole<'a> {
     /// Of what lies between pieces, and of all of them in the end.
     pub figures: Figures,
 }
+
+/// Lists of anomalies that may be made at once, each of a large piece.
+const MOST_LISTS: usize = 16;
+/// Each thread has all flows by itself.
+const MOST_BY_FLOW: usize = 2;
 
 const COLUMNS: &str = "least,late_ns,place,sequence,packets,first_ns,last_ns,duration_ns,min_ns,\
                        mean_ns,max_ns,open_begin,open_end";
@@ -278,8 +285,10 @@ fn by_pieces<'a>(
     list: Option<&Path>,
     threads: usize,
 ) -> Result<(Whole<'a>, Place), Stop> {
+    let small = threads * wanted.limits.len() > MOST_LISTS;
+    let blocks = if small { SMALL } else { LARGE };
     let shared = Shared {
-        place: Mutex::new(source.begin()),
+        place: Mutex::new(source.begin(blocks)),
         joining: Mutex::new(Joining {
             whole: Whole::new(wanted, list)?,
             waiting: BTreeMap::new(),
@@ -338,6 +347,7 @@ fn read<'a>(
     list: Option<&Path>,
     threads: usize,
 ) -> io::Result<(Whole<'a>, Place)> {
+    let threads = if wanted.by_flow { threads.min(MOST_BY_FLOW) } else { threads };
     match by_pieces(source, wanted, list, threads) {
         Ok(found) => Ok(found),
         Err(Stop::Damaged) => with_care(source, wanted, list),

@@ -76,13 +76,13 @@ def analyze(
     bins: Annotated[
         int,
         typer.Option(
-            min=2, max=100_000, help="Bins of latency and rate over time, at most so many."
+            min=2, max=20_000, help="Bins of latency and rate over time, at most so many."
         ),
     ] = 1000,
     threads: Annotated[
         int | None,
         typer.Option(
-            min=1, max=64, help="Threads that look at packets [default: one for each CPU, up to 8]."
+            min=1, max=8, help="Threads that look at packets [default: one for each CPU, up to 8]."
         ),
     ] = None,
     parquet: Annotated[
