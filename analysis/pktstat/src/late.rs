@@ -326,7 +326,7 @@ impl Summary {
             open_begin: self.open_begin,
             open_end: self.open_end,
             duration_ns: DurationReport {
-                total: self.duration.sum,
+                total: u64::try_from(self.duration.sum).unwrap_or(u64::MAX),
                 min: some.then_some(self.duration.min),
                 mean: self.duration.mean(),
                 max: some.then_some(self.duration.max),
@@ -354,7 +354,7 @@ pub struct LateReport {
 /// How long anomalies last.
 #[derive(Debug, Serialize)]
 pub struct DurationReport {
-    total: u128,
+    total: u64,
     min: Option<u64>,
     mean: Option<f64>,
     max: Option<u64>,

@@ -111,10 +111,12 @@ const COLUMNS: &str = "least,late_ns,place,sequence,packets,first_ns,last_ns,dur
 
 impl<'a> Whole<'a> {
     fn new(wanted: &'a Wanted, list: Option<&Path>) -> io::Result<Self> {
-        let mut list = list.map(File::create).transpose()?.map(BufWriter::new);
-        if let Some(list) = &mut list {
+        let begun = |list: &Path| {
+            let mut list = BufWriter::new(File::create(list)?);
             writeln!(list, "{COLUMNS}")?;
-        }
+            Ok(list)
+        };
+        let list = list.map(begun).transpose().map_err(|error| not_listed(&error))?;
         Ok(Self {
             wanted,
             list,
@@ -158,8 +160,13 @@ impl<'a> Whole<'a> {
             let numbered = self.wanted.numbered;
             joined.end(|anomaly| keep(list, summary, limit, numbered, anomaly))?;
         }
-        self.list.as_mut().map_or(Ok(()), Write::flush)
+        self.list.as_mut().map_or(Ok(()), Write::flush).map_err(|error| not_listed(&error))
     }
+}
+
+/// What is said of a list that cannot be written.
+fn not_listed(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the list of anomalies cannot be written: {error}"))
 }
 
 /// Count an anomaly, and write it.
@@ -171,8 +178,18 @@ fn keep(
     anomaly: Anomaly,
 ) -> io::Result<()> {
     summary.add(anomaly);
-    let Some(list) = list else { return Ok(()) };
-    let Anomaly { run, open_begin, open_end } = anomaly;
+    list.as_mut()
+        .map_or(Ok(()), |list| write_line(list, limit, numbered, &anomaly))
+        .map_err(|error| not_listed(&error))
+}
+
+fn write_line(
+    list: &mut BufWriter<File>,
+    limit: Limit,
+    numbered: bool,
+    anomaly: &Anomaly,
+) -> io::Result<()> {
+    let Anomaly { run, open_begin, open_end } = *anomaly;
     let latency = run.latency;
     write!(list, "{},{},{},", limit.least, limit.late_ns, run.place)?;
     if numbered {
@@ -361,7 +378,11 @@ fn read<'a>(
 /// If it is no such file, or cannot be read; if the list cannot be written.
 pub fn analyse(path: &Path, options: &Options) -> Result<FileReport, Refused> {
     let source = Source::open(path, options.layout)?;
-    let failed = |error: io::Error| Refused::Failed(format!("reading {}: {error}", path.display()));
+    let failed = |error: io::Error| {
+        let shorter = error.kind() == io::ErrorKind::UnexpectedEof;
+        let why = if shorter { "it became shorter meanwhile".into() } else { error.to_string() };
+        Refused::Failed(format!("reading {}: {why}", path.display()))
+    };
     let first_ns = source.first_ns().map_err(failed)?.unwrap_or(0);
     let mut wanted = wanted(&source.about, options, first_ns);
     let asked = if options.kinds.iter().any(|kind| matches!(kind.late, Late::Medians(_))) {
