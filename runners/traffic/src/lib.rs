@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! UDP traffic that accounts for every packet: a paced sender and a counting receiver.
+//! Traffic that accounts for every packet: a paced sender and a counting receiver of UDP, and TCP.
 //!
 //! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
@@ -10,7 +10,7 @@
 //! With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
 //! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
-//! tells what the machine itself adds. Every result is a [`report`] structure, printed as one JSON document.
+//! tells what the machine itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`] structure, printed as one JSON document.
 
 pub mod arrival;
 pub mod batch;
@@ -39,6 +39,7 @@ pub mod round_trip;
 pub mod send;
 pub mod sequence;
 pub mod socket;
+pub mod tcp;
 pub mod timing;
 pub mod txtime;
 pub mod wakeup;

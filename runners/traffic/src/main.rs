@@ -25,12 +25,12 @@ use skblab_traffic::socket::describe;
 use skblab_traffic::{receive, send};
 
 use cli::send::SendArgs;
-use cli::{round_trips, seconds};
+use cli::{round_trips, seconds, tcp};
 
 /// A rate that is off by more is warned of, per cent.
 const OFF_PERCENT: f64 = 0.1;
 
-/// Send and receive UDP packets, and account for every one. Prints one JSON report.
+/// Send and receive UDP packets or TCP, and account for all of it. Prints one JSON report.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -69,6 +69,18 @@ enum Command {
     Rtt(round_trips::RttArgs),
     /// Say how late this machine wakes a task that sleeps, as cyclictest does; no packet is sent
     Wakeup(round_trips::WakeupArgs),
+    /// Answer requests over TCP, and take streams: the server of tcp-rr, tcp-crr and tcp-stream
+    ///
+    /// Prints "ready" on stderr once it listens.
+    TcpServe(tcp::ServeArgs),
+    /// Send requests over TCP connections that are kept, and say how long each answer took
+    #[command(after_help = tcp::RR_HELP)]
+    TcpRr(tcp::RrArgs),
+    /// Make a TCP connection for each request: connections per second, and how long they took
+    #[command(after_help = tcp::CRR_HELP)]
+    TcpCrr(tcp::CrrArgs),
+    /// Send as much as TCP connections take, or bits at a rate
+    TcpStream(tcp::StreamArgs),
 }
 
 #[derive(Args)]
@@ -168,6 +180,10 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
         Command::Echo(args) => round_trips::echo(args, &stop, &process),
         Command::Rtt(args) => round_trips::rtt(args, &stop, &process),
         Command::Wakeup(args) => round_trips::wakeup(args, &stop, &process),
+        Command::TcpServe(args) => tcp::serve(args, &stop, &process),
+        Command::TcpRr(args) => tcp::rr(args, &stop, &process),
+        Command::TcpCrr(args) => tcp::crr(args, &stop, &process),
+        Command::TcpStream(args) => tcp::stream(args, &stop, &process),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod round_trips;
 pub mod send;
+pub mod tcp;
 
 use std::net::SocketAddr;
 use std::time::Duration;

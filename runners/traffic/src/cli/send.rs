@@ -295,7 +295,7 @@ fn lead(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time of at most 1s, such as 500us".to_owned())
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number.ok_or_else(|| "expected per cent from 0, such as 0.1".to_owned())
 }
