@@ -32,6 +32,11 @@ from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.sender import SenderAnswer, SenderRequest
 from skblab_analysis.formats.summary import SummaryDocument
+from skblab_analysis.formats.tcp import (
+    TcpExchangeDocument,
+    TcpServeDocument,
+    TcpStreamDocument,
+)
 from skblab_analysis.formats.traces.document import ImportDocument
 from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
 from skblab_analysis.functions.rows import FUNCTIONS
@@ -65,6 +70,9 @@ MODELS: dict[str, type[BaseModel]] = {
     "traffic-wakeup": WakeupDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
+    "traffic-tcp-exchange": TcpExchangeDocument,
+    "traffic-tcp-serve": TcpServeDocument,
+    "traffic-tcp-stream": TcpStreamDocument,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import made_up_arrivals
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from mutated import Json, documents, examples, json_texts, value_or_line
 from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.ledger import of_probe, refuse
 from skblab_analysis.formats.pathlat import (
     COUNTING,
@@ -24,6 +26,7 @@ from skblab_analysis.formats.pathlat import (
     SenderDocument,
 )
 from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.tcp import TcpExchangeDocument, TcpServeDocument, TcpStreamDocument
 from skblab_analysis.layers import series
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
@@ -89,6 +92,89 @@ KERNELS = PATHLAT | {
     ],
 }
 
+TIMES = {
+    "count": 30,
+    "negative": 0,
+    "min_ns": 5,
+    "mean_ns": 7.5,
+    "sd_ns": 1.5,
+    "max_ns": 9,
+    "percentiles_ns": {"50": 7},
+}
+TALLY = {"attempted": 31, "completed": 30, "failed": 1, "unfinished": 0}
+PROCESS = {
+    **dict.fromkeys(("minor_faults", "major_faults", "involuntary_switches"), 0),
+    **dict.fromkeys(("realtime", "cpu", "rt_runtime_us", "rt_period_us")),
+}
+TCP_CLIENT = {
+    "schema": "skblab.traffic/2",
+    "to": "192.0.2.1:5000",
+    "from": None,
+    "asked": 31,
+    "connections": TALLY,
+    "errors": {"connect": {"ECONNREFUSED": 1}, "request": {}, "idle": {}},
+    "rate_asked": 1000,
+    "rate_planned": 1000.0,
+    "rate_reached": 999.5,
+    "seconds": 0.03,
+    "late": {"threshold_ns": 100_000, "count": 1, "mean_ns": 5.0, "max_ns": 200_000},
+    "percentile_error": 0.004,
+    "stopped_by": "count",
+    "process": PROCESS,
+}
+TCP_EXCHANGE = TCP_CLIENT | {
+    "role": "tcp_crr",
+    "flows": 4,
+    "request_bytes": 16,
+    "response_bytes": 16,
+    "close": "server",
+    "transactions": TALLY,
+    "intervals": None,
+    **dict.fromkeys(("connect", "request", "transaction", "since_due"), TIMES),
+    "retransmitted": None,
+}
+TCP_STREAM = TCP_CLIENT | {
+    "role": "tcp_stream",
+    "write_bytes": 1000,
+    "writes": 31,
+    "sent_bytes": 31_000,
+    "received_bytes": 30_000,
+    "received_rate": 8e6,
+    "received_seconds": 0.03,
+    "rtt": TIMES,
+    "segments": 40,
+    "retransmitted": 1,
+    "retransmitted_bytes": 1000,
+    "flows": [
+        {
+            "sent_bytes": 31_000,
+            "received_bytes": 30_000,
+            "received_seconds": 0.03,
+            "rtt_ns": 7000,
+            "min_rtt_ns": None,
+            "retransmitted": 1,
+        }
+    ],
+}
+TCP_SERVE = {
+    "schema": "skblab.traffic/2",
+    "role": "tcp_serve",
+    "bind": "192.0.2.1:5000",
+    "accepted": 31,
+    "closed": {"by_client": 10, "by_server": 10, "by_reset": 9},
+    "failed": 1,
+    "open": 1,
+    "most_open": 4,
+    "answered": 30,
+    "streams": 0,
+    "received_bytes": 480,
+    "sent_bytes": 480,
+    "errors": {"foreign": 1},
+    "full": 0,
+    "stopped_by": "signal",
+    "process": PROCESS,
+}
+
 
 def check_distribution(one: Distribution) -> None:
     held = one.histogram()
@@ -124,6 +210,59 @@ def test_what_pathlat_prints_while_it_counts_on(text: str) -> None:
             check_distribution(path.path_time)
 
     value_or_line(read)
+
+
+def tcp_exchange(text: str) -> TcpExchangeDocument:
+    return parse(TcpExchangeDocument, text, "the document of tcp-crr")
+
+
+def tcp_stream(text: str) -> TcpStreamDocument:
+    return parse(TcpStreamDocument, text, "the document of tcp-stream")
+
+
+def tcp_serve(text: str) -> TcpServeDocument:
+    return parse(TcpServeDocument, text, "the document of tcp-serve")
+
+
+def test_what_the_tcp_commands_print_is_read() -> None:
+    assert tcp_exchange(json.dumps(TCP_EXCHANGE)).transactions.completed == 30
+    assert tcp_stream(json.dumps(TCP_STREAM)).flows[0].received_bytes == 30_000
+    assert tcp_serve(json.dumps(TCP_SERVE)).closed.by_reset == 9
+
+
+@pytest.mark.parametrize(
+    ("read", "document", "wrong", "said"),
+    [
+        (tcp_exchange, TCP_EXCHANGE, {"transactions": TALLY | {"failed": 2}}, "became of them"),
+        (tcp_exchange, TCP_EXCHANGE, {"connections": TALLY | {"attempted": 9}}, "became of them"),
+        (tcp_exchange, TCP_EXCHANGE, {"request": TIMES | {"count": 32}}, "32 answers of 31"),
+        (tcp_exchange, TCP_EXCHANGE, {"connect": TIMES | {"count": 29}}, "29 times of 30"),
+        (tcp_exchange, TCP_EXCHANGE, {"role": "tcp_stream"}, "role"),
+        (tcp_stream, TCP_STREAM, {"received_bytes": 1}, "not the flows'"),
+        (tcp_stream, TCP_STREAM, {"flows": []}, "not the flows'"),
+        (tcp_serve, TCP_SERVE, {"open": 2}, "accepted 31 is not closed 29"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_tcp_accounts_that_do_not_agree(
+    read: Callable[[str], object], document: Json, wrong: dict[str, Json], said: str
+) -> None:
+    assert isinstance(document, dict)
+    with pytest.raises(SkblabError, match=said):
+        read(json.dumps({**document, **wrong}))
+
+
+@examples
+@given(json_texts(TCP_EXCHANGE), json_texts(TCP_STREAM), json_texts(TCP_SERVE))
+def test_what_the_tcp_commands_print(exchange: str, stream: str, serve: str) -> None:
+    asked = value_or_line(lambda: tcp_exchange(exchange))
+    if asked is not None:
+        done = asked.transactions
+        assert done.attempted == done.completed + done.failed + done.unfinished
+    sent = value_or_line(lambda: tcp_stream(stream))
+    assert sent is None or sent.received_bytes <= sent.sent_bytes
+    served = value_or_line(lambda: tcp_serve(serve))
+    assert served is None or served.accepted >= served.failed + served.open
 
 
 @examples

@@ -348,5 +348,9 @@ WITHOUT = {
     "traffic receive": "the document of its program, always",
     "traffic rtt": "the document of its program, always",
     "traffic send": "the document of its program, always",
+    "traffic tcp-crr": "the document of its program, always",
+    "traffic tcp-rr": "the document of its program, always",
+    "traffic tcp-serve": "the document of its program, always",
+    "traffic tcp-stream": "the document of its program, always",
     "traffic wakeup": "the document of its program, always",
 }

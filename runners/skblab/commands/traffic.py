@@ -26,7 +26,7 @@ from skblab_analysis.report.page import build_report
 
 traffic = typer.Typer(
     no_args_is_help=True,
-    help="Send and receive UDP packets, and account for every one.\n\n"
+    help="Send and receive UDP packets or TCP, and account for all of it.\n\n"
     "The program is skblab-traffic, in Rust. It is one file without libraries: copy it to any "
     "machine with the same kind of processor, it needs neither skblab nor root there (root only "
     "for frames of a device).\n\n"
@@ -163,6 +163,56 @@ def wakeup(options: Options = None) -> None:
     Example: `skblab traffic wakeup --rate 1000 --seconds 10 --realtime fifo:50`
     """
     _run("wakeup", options or ())
+
+
+@traffic.command("tcp-serve", context_settings=PASSED_ON, add_help_option=False)
+def tcp_serve(options: Options = None) -> None:
+    """Answer requests over TCP, and take streams.
+
+    It prints `ready` once it listens, and at its end (Ctrl-C, or --seconds) a JSON document:
+    connections, and how they ended. It is what `tcp-crr`, `tcp-rr` and `tcp-stream` connect to.
+
+    Example: `skblab traffic tcp-serve --bind 0.0.0.0:5000`
+    """
+    _run("tcp-serve", options or ())
+
+
+@traffic.command("tcp-crr", context_settings=PASSED_ON, add_help_option=False)
+def tcp_crr(options: Options = None) -> None:
+    """Make a TCP connection for each request: how many per second, and how long they took.
+
+    Connect, request, response, close: what netperf calls TCP_CRR and neper tcp_crr. It makes as
+    many as it can with --flows at once, or --rate of them each second. It prints a JSON document:
+    the rate that was asked for and the one that was reached, the distribution of the times for
+    connecting and for the answer, and what failed, by its kind.
+
+    Example: `skblab traffic tcp-crr --to 198.18.0.2:5000 --flows 64 --seconds 10`
+    """
+    _run("tcp-crr", options or ())
+
+
+@traffic.command("tcp-rr", context_settings=PASSED_ON, add_help_option=False)
+def tcp_rr(options: Options = None) -> None:
+    """Send requests over TCP connections that are kept, and say how long each answer took.
+
+    What netperf calls TCP_RR and neper tcp_rr. It prints a JSON document: requests per second, and
+    the distribution of the times until the answer was there.
+
+    Example: `skblab traffic tcp-rr --to 198.18.0.2:5000 --rate 1000 --seconds 10`
+    """
+    _run("tcp-rr", options or ())
+
+
+@traffic.command("tcp-stream", context_settings=PASSED_ON, add_help_option=False)
+def tcp_stream(options: Options = None) -> None:
+    """Send as much as TCP connections take, or bits at a rate.
+
+    What netperf calls TCP_STREAM and neper tcp_stream. It prints a JSON document: bits per second
+    that the kernel took and that came, what was sent again, and round-trip times.
+
+    Example: `skblab traffic tcp-stream --to 198.18.0.2:5000 --flows 4 --seconds 10`
+    """
+    _run("tcp-stream", options or ())
 
 
 @traffic.command()

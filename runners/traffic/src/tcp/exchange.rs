@@ -231,9 +231,8 @@ impl<'a> Client<'a> {
     /// Use slots again whose connection had failed.
     fn again(&mut self) -> io::Result<()> {
         let now_ns = monotonic_ns();
-        while self.ended.is_none()
-            && let Some(slot) = self.pool.rested(now_ns)
-        {
+        while self.ended.is_none() {
+            let Some(slot) = self.pool.rested(now_ns) else { break };
             if self.kept() {
                 self.connect(slot, now_ns)?;
             } else {

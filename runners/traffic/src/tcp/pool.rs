@@ -268,9 +268,8 @@ mod tests {
     fn apply(pool: &mut Pool, event: Event, closes: bool, now_ns: u64) {
         match event {
             Event::Begin => {
-                if let Some(slot) = pool.begin(now_ns - 1, now_ns)
-                    && !pool.kept
-                {
+                let begun = pool.begin(now_ns - 1, now_ns);
+                if let Some(slot) = begun.filter(|_| !pool.kept) {
                     pool.connecting(slot, now_ns);
                 }
             }
