@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,17 @@ def test_trouble_is_one_line(run_skblab: Skblab) -> None:
         assert told in done.stderr
         # What ran has a report, whatever came of it.
         assert bool(done.stdout) == (status == 1)
+
+
+def test_where_no_answer_comes_all_has_failed(run_skblab: Skblab) -> None:
+    """The kernel makes connections, and nobody takes them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        to = f"127.0.0.1:{server.getsockname()[1]}"
+        for name in ("tcp-crr", "tcp-rr", "tcp-stream"):
+            done = run_skblab("traffic", name, "--to", to, "--count", "1", "--timeout", "0.2")
+            told = "skblab-traffic: 1 of 1 failed: 1 ETIMEDOUT (requests)\n"
+            assert (done.returncode, done.stderr) == (1, told)
+            assert json.loads(done.stdout)["stopped_by"] == "count"
 
 
 def test_a_signal_gives_the_figures_so_far(program: str, tmp_path: Path) -> None:

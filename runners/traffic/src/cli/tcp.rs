@@ -233,7 +233,9 @@ fn requests(
     if unreachable(client, report.stopped_by, &report.errors) {
         return Ok(ExitCode::FAILURE);
     }
-    warn(&report.errors, report.transactions);
+    if failed(&report.errors, report.transactions) {
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(kept(client, "requests", report.rate_planned, report.rate_reached))
 }
 
@@ -260,7 +262,9 @@ pub fn stream(args: &StreamArgs, stop: &AtomicBool, process: &Process) -> Result
     if unreachable(client, report.stopped_by, &report.errors) {
         return Ok(ExitCode::FAILURE);
     }
-    warn(&report.errors, report.connections);
+    if failed(&report.errors, report.connections) {
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(kept(client, "bits", report.rate_planned, report.rate_reached))
 }
 
@@ -286,8 +290,8 @@ fn unreachable(client: &ClientArgs, ended: Ended, errors: &ErrorsReport) -> bool
     true
 }
 
-/// Warn of what failed; the report has it all.
-fn warn(errors: &ErrorsReport, tally: TallyReport) {
+/// Warn of what failed; the report has it all. Whether all did.
+fn failed(errors: &ErrorsReport, tally: TallyReport) -> bool {
     let ErrorsReport { connect, request, idle } = errors;
     let all = [("connecting", connect), ("requests", request), ("waiting", idle)];
     let told = all.iter().flat_map(|(when, errors)| {
@@ -295,7 +299,7 @@ fn warn(errors: &ErrorsReport, tally: TallyReport) {
     });
     let told = told.collect::<Vec<_>>();
     if told.is_empty() {
-        return;
+        return false;
     }
     let mend = if connect.contains_key("EADDRNOTAVAIL") {
         "; no port was left: see --close and --from"
@@ -308,6 +312,7 @@ fn warn(errors: &ErrorsReport, tally: TallyReport) {
         tally.attempted,
         told.join(", ")
     );
+    tally.failed > 0 && tally.completed == 0
 }
 
 /// Warn of a rate that was not kept; 1 if it was to be.

@@ -19,7 +19,8 @@ use crate::report::SCHEMA;
 
 /// Bytes that are read and written at once.
 const ROOM: usize = 256 << 10;
-/// What connections are called begins here; 0 is the socket that listens.
+/// What the socket that listens is called, and the first of the connections.
+const LISTENER: usize = 0;
 const FIRST: usize = 1;
 
 /// What to serve.
@@ -92,7 +93,7 @@ impl<'a> Server<'a> {
         };
         let listener = socket::listening(plan.bind).map_err(failed)?;
         let poller = Poller::new().map_err(failed)?;
-        poller.add(&listener, 0, EpollFlags::EPOLLIN).map_err(failed)?;
+        poller.add(&listener, LISTENER, EpollFlags::EPOLLIN).map_err(failed)?;
         let bind = listener.local_addr().map_err(failed)?.to_string();
         Ok(Self {
             plan: *plan,
@@ -151,7 +152,7 @@ impl<'a> Server<'a> {
                 break Ended::Seconds;
             }
             for (token, _) in self.poller.wait(TICK_NS.min(deadline_ns - now_ns))? {
-                if token < FIRST {
+                if token == LISTENER {
                     self.accept()?;
                 } else {
                     self.serve(token - FIRST)?;
@@ -169,19 +170,16 @@ impl<'a> Server<'a> {
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..TURN {
             if self.full() {
-                // It would be said again and again that some wait.
                 self.report.full += 1;
-                self.poller.remove(&self.listener)?;
-                self.listens = false;
-                return Ok(());
+                return self.pause();
             }
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Of a connection that is gone before it was taken, or of a lack of memory.
+                // Of a connection that is gone before it was taken, or of a lack of files or memory.
                 Err(error) => {
                     *self.report.errors.entry(named(&error)).or_default() += 1;
-                    return Ok(());
+                    return self.pause();
                 }
             };
             socket.set_nonblocking(true)?;
@@ -202,6 +200,21 @@ impl<'a> Server<'a> {
             self.serve(at)?;
         }
         Ok(())
+    }
+
+    /// Take no connections for a while: it would be said again and again that some wait.
+    fn pause(&mut self) -> io::Result<()> {
+        self.listens = false;
+        self.poller.remove(&self.listener)
+    }
+
+    /// Take connections again, if there is room for them.
+    fn resume(&mut self) -> io::Result<()> {
+        if self.listens || self.full() {
+            return Ok(());
+        }
+        self.listens = true;
+        self.poller.add(&self.listener, LISTENER, EpollFlags::EPOLLIN)
     }
 
     fn full(&self) -> bool {
@@ -232,7 +245,7 @@ impl<'a> Server<'a> {
                 self.end(at, End::Failed("ETIMEDOUT".to_owned()))?;
             }
         }
-        Ok(())
+        self.resume()
     }
 
     fn end(&mut self, at: usize, end: End) -> io::Result<()> {
@@ -249,11 +262,7 @@ impl<'a> Server<'a> {
                 socket::reset(served.socket)?;
             }
         }
-        if !self.listens && !self.full() {
-            self.poller.add(&self.listener, 0, EpollFlags::EPOLLIN)?;
-            self.listens = true;
-        }
-        Ok(())
+        self.resume()
     }
 }
 
