@@ -135,6 +135,7 @@ TCP_EXCHANGE = TCP_CLIENT | {
 }
 TCP_STREAM = TCP_CLIENT | {
     "role": "tcp_stream",
+    "reverse": False,
     "write_bytes": 1000,
     "writes": 31,
     "sent_bytes": 31_000,

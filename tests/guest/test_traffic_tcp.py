@@ -43,6 +43,7 @@ COMMANDS = """
 "$1" tcp-crr --to 127.0.0.1:5000 --count 300 --flows 9 --close reset >"$2/crr.json"
 "$1" tcp-rr --to 127.0.0.1:5000 --count 300 --interval poisson:200us --realtime fifo:1 >"$2/rr.json"
 "$1" tcp-stream --to 127.0.0.1:5000 --count 50 --flows 2 >"$2/stream.json"
+"$1" tcp-stream --to 127.0.0.1:5000 --seconds 0.2 --reverse >"$2/reverse.json"
 """
 
 
@@ -63,6 +64,7 @@ def test_what_is_printed_has_a_schema(program: str, tmp_path: Path) -> None:
         ("crr", TcpExchangeDocument, "exchange"),
         ("rr", TcpExchangeDocument, "exchange"),
         ("stream", TcpStreamDocument, "stream"),
+        ("reverse", TcpStreamDocument, "stream"),
         ("serve", TcpServeDocument, "serve"),
     ):
         parse(model, (tmp_path / f"{name}.json").read_text(), name)
@@ -73,7 +75,8 @@ def test_what_is_printed_has_a_schema(program: str, tmp_path: Path) -> None:
     # The mean of 300 exponential times, of this seed's always.
     assert found["rr"]["rate_planned"] == pytest.approx(5000, rel=0.2)
     assert found["stream"]["received_bytes"] == 50 * (128 << 10)
-    assert found["serve"]["accepted"] == 300 + 1 + 2
+    assert found["reverse"]["received_bytes"] == found["reverse"]["sent_bytes"] > 0
+    assert found["serve"]["accepted"] == 300 + 1 + 2 + 1
 
 
 def test_what_no_port_is_left_for_is_counted(program: str, tmp_path: Path) -> None:

@@ -117,12 +117,14 @@ class TcpStreamDocument(_ClientDocument):
     """What `skblab-traffic tcp-stream` says. Rates are bits per second.
 
     `rate_reached` is of what the kernel took, first to last write; `received_rate` of what came,
-    until the server had told of all. `connections` are completed when it had.
+    until the server had told of all. `connections` are completed when it had. With `reverse` the
+    server sends, and what only a sender knows is null.
     """
 
     role: Literal["tcp_stream"]
-    write_bytes: Count
-    writes: Count
+    reverse: bool
+    write_bytes: Count | None
+    writes: Count | None
     sent_bytes: Whole
     received_bytes: Whole
     rate_asked: Whole

@@ -208,7 +208,8 @@ def tcp_stream(options: Options = None) -> None:
     """Send as much as TCP connections take, or bits at a rate.
 
     What netperf calls TCP_STREAM and neper tcp_stream. It prints a JSON document: bits per second
-    that the kernel took and that came, what was sent again, and round-trip times.
+    that the kernel took and that came, what was sent again, and round-trip times. With `--reverse`
+    the server sends.
 
     Example: `skblab traffic tcp-stream --to 198.18.0.2:5000 --flows 4 --seconds 10`
     """

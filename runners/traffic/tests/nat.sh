@@ -92,7 +92,7 @@ if not eval(expression):
     sys.exit(f"nat.sh: {name}: not true: {expression}\n  {c}\n  {s}\n  begun {begun}, "
              f"entries {entries}")
 print(f"ok {name}: {c['connections']['completed']} connections, {begun} begun, "
-      f"{entries} in the table, {c['rate_reached'] or 0:.0f}/s")
+      f"{entries} in the table, {c.get('received_rate') or c['rate_reached'] or 0:.0f}/s")
 PYTHON
 }
 
@@ -133,6 +133,9 @@ for family in ipv4 ipv6; do
 	through "$family stream" "$to" \
 		"c['sent_bytes'] == c['received_bytes'] == 6553600 and s['streams'] == entries == 4" \
 		tcp-stream --count 100 --size 65536 --flows 4 --seconds 60
+	through "$family reverse" "$to" \
+		"c['sent_bytes'] == c['received_bytes'] > 0 and s['streams'] == entries == 4" \
+		tcp-stream --reverse --flows 4 --seconds 0.3
 done
 # Two addresses of the client, which are one of the router's.
 through "ipv4 from two" 198.18.2.2 "$all == entries == 100" \

@@ -67,6 +67,7 @@ fn sending(to: SocketAddr) -> stream::Plan {
         count: Some(100),
         bytes: 50_000,
         rate: 0,
+        reverse: false,
         limit: PATIENCE,
         timeout: PATIENCE,
         spin: Duration::ZERO,
@@ -168,7 +169,7 @@ fn connections_come_from_all_addresses() {
 fn a_stream_comes_whole() {
     for bind in LOOPBACK {
         let (report, served) = with_server(&serving(bind), |at| send(sending(at)));
-        assert_eq!((report.writes, report.connections.completed), (100, 3), "{report:?}");
+        assert_eq!((report.writes, report.connections.completed), (Some(100), 3), "{report:?}");
         assert_eq!((report.sent_bytes, report.received_bytes), (5_000_000, 5_000_000));
         assert!(report.received_rate > Some(0.0) && report.rate_planned.is_none());
         for flow in &report.flows {
@@ -191,6 +192,24 @@ fn a_stream_keeps_a_rate() {
     assert!((report.rate_planned.unwrap() / 80e6 - 1.0).abs() < 1e-3);
     assert_eq!((report.received_bytes, report.stopped_by), (1_001_000, Ended::Count));
     assert!(report.late.is_some());
+}
+
+#[test]
+fn a_stream_in_reverse_comes_whole() {
+    for bind in LOOPBACK {
+        let limit = Duration::from_millis(200);
+        let (report, served) = with_server(&serving(bind), |at| {
+            send(stream::Plan { reverse: true, count: None, limit, ..sending(at) })
+        });
+        assert_eq!((report.connections.completed, report.writes), (3, None), "{report:?}");
+        assert!(report.received_bytes > 0 && report.received_rate > Some(0.0), "{report:?}");
+        assert_eq!(report.received_bytes, report.sent_bytes);
+        assert!(report.flows.iter().all(|flow| flow.rtt_ns > 0), "{report:?}");
+        assert_eq!((report.stopped_by, served.streams), (Ended::Seconds, 3));
+        let answers = 3 * STREAM_ANSWER as u64;
+        assert_eq!(served.sent_bytes, report.received_bytes + answers);
+        assert_closed(&served);
+    }
 }
 
 #[test]

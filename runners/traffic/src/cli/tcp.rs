@@ -158,6 +158,9 @@ pub struct StreamArgs {
     /// Bits per second of all connections, such as 500k, 10M or 1.5G; 0 is as fast as possible
     #[arg(long, value_name = "BITS", default_value = "0", value_parser = bits)]
     rate: u64,
+    /// Have the server send, as fast as possible, for --seconds
+    #[arg(long, conflicts_with_all = ["rate", "count", "size"])]
+    reverse: bool,
 }
 
 /// As `exchange::Close`, with words for the help.
@@ -251,6 +254,7 @@ pub fn stream(args: &StreamArgs, stop: &AtomicBool, process: &Process) -> Result
             count: args.count,
             bytes: args.size,
             rate: args.rate,
+            reverse: args.reverse,
             limit: client.seconds,
             timeout: client.timeout,
             spin: client.spin,

@@ -11,14 +11,16 @@
 //! | 12–15 | number of the request in its connection |
 //!
 //! Numbers are big-endian. A stream has one request of the header alone, then what is sent until it
-//! ends; its answer is followed by two 64-bit numbers, see [`Total`].
+//! ends; its answer is followed by four 64-bit numbers, see [`Total`]. A stream from the server is asked
+//! for by a header alone, goes on until the client ends its side, and is followed by such an answer.
 
 /// Bytes of a header, and so the least of a request and of an answer.
 pub const LEN: usize = 16;
 /// Bytes of a request or an answer, at most.
 pub const MOST: u32 = 1 << 24;
 /// Bytes of what a stream is answered with.
-pub const STREAM_ANSWER: usize = LEN + 16;
+pub const STREAM_ANSWER: usize = LEN + TOTAL;
+const TOTAL: usize = 4 * 8;
 const MAGIC: [u8; 2] = *b"sT";
 const VERSION: u8 = 1;
 
@@ -33,6 +35,8 @@ pub enum Kind {
     Stream,
     /// It is the answer.
     Answer,
+    /// To send until the client ends its side, and then to tell how much it was.
+    Source,
 }
 
 /// The first bytes of a request or of an answer.
@@ -60,6 +64,7 @@ impl Head {
             Kind::Close => 2,
             Kind::Stream => 3,
             Kind::Answer => 4,
+            Kind::Source => 5,
         };
         for (at, number) in [(4, self.request), (8, self.answer), (12, self.number)] {
             bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
@@ -75,6 +80,7 @@ impl Head {
             2 => Kind::Close,
             3 => Kind::Stream,
             4 => Kind::Answer,
+            5 => Kind::Source,
             _ => return None,
         };
         let number = |at: usize| {
@@ -94,34 +100,40 @@ impl Head {
     }
 }
 
-/// What a server had of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a server tells of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Bytes behind the header.
+    /// Bytes of it, without headers.
     pub bytes: u64,
     /// From the first of them to the last, nanoseconds.
     pub ns: u64,
+    /// Segments that the server sent again.
+    pub retransmitted: u64,
+    /// The server's smoothed round-trip time, nanoseconds.
+    pub rtt_ns: u64,
 }
 
 impl Total {
     /// As it travels.
     #[must_use]
-    pub fn bytes(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.bytes.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.ns.to_be_bytes());
+    pub fn bytes(&self) -> [u8; TOTAL] {
+        let mut bytes = [0; TOTAL];
+        let numbers = [self.bytes, self.ns, self.retransmitted, self.rtt_ns];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
         bytes
     }
 
     /// Take one apart.
     #[must_use]
-    pub fn read(bytes: &[u8; 16]) -> Self {
+    pub fn read(bytes: &[u8; TOTAL]) -> Self {
         let number = |at: usize| {
             let mut part = [0; 8];
-            part.copy_from_slice(&bytes[at..at + 8]);
+            part.copy_from_slice(&bytes[at * 8..at * 8 + 8]);
             u64::from_be_bytes(part)
         };
-        Self { bytes: number(0), ns: number(8) }
+        Self { bytes: number(0), ns: number(1), retransmitted: number(2), rtt_ns: number(3) }
     }
 }
 
@@ -182,7 +194,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn kinds() -> impl Strategy<Value = Kind> {
-        prop::sample::select(vec![Kind::Keep, Kind::Close, Kind::Stream, Kind::Answer])
+        let all = vec![Kind::Keep, Kind::Close, Kind::Stream, Kind::Answer, Kind::Source];
+        prop::sample::select(all)
     }
 
     prop_compose! {
@@ -207,8 +220,10 @@ mod tests {
         }
 
         #[test]
-        fn a_total_is_read_as_it_was_written(bytes: u64, ns: u64) {
-            let total = Total { bytes, ns };
+        fn a_total_is_read_as_it_was_written(
+            bytes: u64, ns: u64, retransmitted: u64, rtt_ns: u64
+        ) {
+            let total = Total { bytes, ns, retransmitted, rtt_ns };
             prop_assert_eq!(Total::read(&total.bytes()), total);
         }
 

@@ -130,42 +130,46 @@ pub struct StreamReport {
     pub from: Option<String>,
     /// Writes asked for; null if only time was the limit.
     pub asked: Option<u64>,
-    /// Bytes of each write.
-    pub write_bytes: u32,
-    /// Writes that were begun.
-    pub writes: u64,
-    /// Connections; completed ones have told how much came.
+    /// Whether the server sends.
+    pub reverse: bool,
+    /// Bytes of each write; null if the server sends.
+    pub write_bytes: Option<u32>,
+    /// Writes that were begun; null if the server sends.
+    pub writes: Option<u64>,
+    /// Connections; of completed ones the server has told how much it was.
     pub connections: TallyReport,
     /// What went wrong.
     pub errors: ErrorsReport,
-    /// Bytes that the kernel took.
+    /// Bytes that the sender's kernel took; if the server sends, of completed connections alone.
     pub sent_bytes: u64,
-    /// Bytes that came, as the server told; those of connections that failed are not among them.
+    /// Bytes that came, of completed connections.
     pub received_bytes: u64,
     /// Bits per second asked for; 0 is as fast as possible.
     pub rate_asked: u64,
     /// Bits per second by the times that writes were due; null without a rate.
     pub rate_planned: Option<f64>,
-    /// Bits per second that the kernel took, first to last write; null for fewer than two writes.
+    /// Bits per second that the kernel took, first to last write; null for fewer than two writes, and
+    /// if the server sends.
     pub rate_reached: Option<f64>,
     /// From the first to the last write, seconds.
     pub seconds: f64,
-    /// Bits per second that came: from the first write until the server had told of all; null if
+    /// Bits per second that came: from the first write, or the first byte that came, until the server had told of all; null if
     /// nothing came.
     pub received_rate: Option<f64>,
-    /// From the first write until the server had told of all, seconds.
+    /// That time, seconds.
     pub received_seconds: f64,
     /// How long after their times writes were begun; null without a rate.
     pub late: Option<LateReport>,
-    /// The kernel's smoothed round-trip times, ten times a second of each connection.
+    /// The kernel's smoothed round-trip times, ten times a second of each connection; none if the
+    /// server sends, which tells its last one of each.
     pub rtt: DistributionReport,
     /// By how much of its value a percentile may be off.
     pub percentile_error: f64,
-    /// Segments that were sent.
+    /// Segments that were sent; null if the server did.
     pub segments: Option<u64>,
     /// Of these, those that were sent again.
     pub retransmitted: u64,
-    /// Bytes that were sent again.
+    /// Bytes that were sent again; null if the server sent them.
     pub retransmitted_bytes: Option<u64>,
     /// Each connection.
     pub flows: Vec<FlowReport>,
@@ -180,7 +184,7 @@ pub struct FlowReport {
     pub sent_bytes: u64,
     /// Bytes that came, as the server told; null if it did not.
     pub received_bytes: Option<u64>,
-    /// From the first byte that came to the last one, by the server's clock, seconds.
+    /// From the first byte to the last one at the server, by its clock, seconds.
     pub received_seconds: Option<f64>,
     /// The kernel's last smoothed round-trip time, nanoseconds.
     pub rtt_ns: u64,

@@ -13,7 +13,7 @@ use nix::sys::epoll::EpollFlags;
 use super::message::{Head, Incoming, Kind, LEN, Progress, STREAM_ANSWER, Total};
 use super::report::{ClosedReport, Ended, Errors, ServeReport};
 use super::socket::{self, Poller, named};
-use super::{TICK_NS, TURN, told};
+use super::{TICK_NS, TURN, info, told};
 use crate::clock::{monotonic_ns, nanoseconds};
 use crate::report::SCHEMA;
 
@@ -45,6 +45,8 @@ enum Stage {
     Answer { head: Head, written: u32 },
     /// A stream comes.
     Stream { head: Head, bytes: u64, first_ns: u64, last_ns: u64 },
+    /// A stream is sent until the client ends its side.
+    Source { head: Head, bytes: u64, first_ns: u64, last_ns: u64 },
     /// What came of a stream is told: so many bytes of it were.
     Told { answer: [u8; STREAM_ANSWER], written: usize },
 }
@@ -55,8 +57,8 @@ struct Served {
     stage: Stage,
     /// When something came or went.
     active_ns: u64,
-    /// Whether it is waited for until it can be written to.
-    writes: bool,
+    /// What is waited for.
+    flags: EpollFlags,
 }
 
 /// How a connection ends.
@@ -187,7 +189,8 @@ impl<'a> Server<'a> {
             let at = self.free.pop().unwrap_or(self.served.len());
             self.poller.add(&socket, at + FIRST, EpollFlags::EPOLLIN)?;
             let stage = Stage::Request { incoming: Incoming::default(), answered: false };
-            let served = Served { socket, stage, active_ns: monotonic_ns(), writes: false };
+            let served =
+                Served { socket, stage, active_ns: monotonic_ns(), flags: EpollFlags::EPOLLIN };
             if at == self.served.len() {
                 self.served.push(Some(served));
             } else {
@@ -228,12 +231,15 @@ impl<'a> Server<'a> {
         if let Some(end) = step(served, &mut self.room, &mut self.zeros, &mut self.report) {
             return self.end(at, end);
         }
-        let writes = matches!(served.stage, Stage::Answer { .. } | Stage::Told { .. });
-        if writes == served.writes {
+        let flags = match served.stage {
+            Stage::Request { .. } | Stage::Stream { .. } => EpollFlags::EPOLLIN,
+            Stage::Answer { .. } | Stage::Told { .. } => EpollFlags::EPOLLOUT,
+            Stage::Source { .. } => EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT,
+        };
+        if flags == served.flags {
             return Ok(());
         }
-        served.writes = writes;
-        let flags = if writes { EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+        served.flags = flags;
         self.poller.change(&served.socket, at + FIRST, flags)
     }
 
@@ -270,7 +276,7 @@ impl<'a> Server<'a> {
 fn asked(incoming: &mut Incoming, piece: &[u8]) -> Result<Option<Stage>, End> {
     // Of a stream the header alone is the request, whatever follows it.
     let size = |head: &Head| match head.kind {
-        Kind::Stream => u32::try_from(LEN).unwrap_or(0),
+        Kind::Stream | Kind::Source => u32::try_from(LEN).unwrap_or(0),
         _ => head.request,
     };
     match incoming.feed(piece, size) {
@@ -280,11 +286,50 @@ fn asked(incoming: &mut Incoming, piece: &[u8]) -> Result<Option<Stage>, End> {
             let bytes = behind as u64;
             Ok(Some(Stage::Stream { head, bytes, first_ns: now_ns, last_ns: now_ns }))
         }
+        Progress::Whole(head, 0) if head.kind == Kind::Source => {
+            let now_ns = monotonic_ns();
+            Ok(Some(Stage::Source { head, bytes: 0, first_ns: now_ns, last_ns: now_ns }))
+        }
         Progress::Whole(head, 0) if head.kind != Kind::Answer => {
             Ok(Some(Stage::Answer { head, written: 0 }))
         }
         Progress::Whole(..) | Progress::Foreign => Err(End::Failed("foreign".to_owned())),
     }
+}
+
+/// Send some of a stream, as much as the kernel takes at once; `None` once the client has ended its
+/// side.
+fn pour(socket: &mut TcpStream, room: &mut [u8], zeros: &mut [u8]) -> Result<Option<usize>, End> {
+    let failed = |error: &io::Error| Err(End::Failed(named(error)));
+    loop {
+        match socket.read(room) {
+            Ok(0) => return Ok(None),
+            Ok(_) => return Err(End::Failed("foreign".to_owned())),
+            Err(error) if error.kind() == ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return failed(&error),
+        }
+    }
+    // An answer had its header here.
+    zeros[..LEN].fill(0);
+    loop {
+        match socket.write(zeros) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Some(0)),
+            Err(error) => return failed(&error),
+        }
+    }
+}
+
+/// What is told of a stream at its end.
+fn tell(socket: &TcpStream, head: Head, bytes: u64, ns: u64) -> Stage {
+    let info = info::of(socket).unwrap_or_default();
+    let total = Total { bytes, ns, retransmitted: info.retransmitted, rtt_ns: info.rtt_ns };
+    let mut answer = [0; STREAM_ANSWER];
+    answer[..LEN].copy_from_slice(&head.answered().bytes());
+    answer[LEN..].copy_from_slice(&total.bytes());
+    Stage::Told { answer, written: 0 }
 }
 
 /// Read and write what one connection has; how it ends, if it does.
@@ -347,11 +392,7 @@ fn step(
             Stage::Stream { head, bytes, first_ns, last_ns } => {
                 match served.socket.read(room) {
                     Ok(0) => {
-                        let total = Total { bytes: *bytes, ns: *last_ns - *first_ns };
-                        let mut answer = [0; STREAM_ANSWER];
-                        answer[..LEN].copy_from_slice(&head.answered().bytes());
-                        answer[LEN..].copy_from_slice(&total.bytes());
-                        served.stage = Stage::Told { answer, written: 0 };
+                        served.stage = tell(&served.socket, *head, *bytes, *last_ns - *first_ns);
                     }
                     Ok(some) => {
                         *last_ns = monotonic_ns();
@@ -366,6 +407,21 @@ fn step(
                     Err(error) if error.kind() == ErrorKind::Interrupted => (),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
                     Err(error) => return failed(&error),
+                }
+            }
+            Stage::Source { head, bytes, first_ns, last_ns } => {
+                match pour(&mut served.socket, room, zeros) {
+                    Ok(Some(some)) => {
+                        *last_ns = monotonic_ns();
+                        *bytes += some as u64;
+                        report.sent_bytes += some as u64;
+                        // Others have their turn.
+                        return None;
+                    }
+                    Ok(None) => {
+                        served.stage = tell(&served.socket, *head, *bytes, *last_ns - *first_ns);
+                    }
+                    Err(end) => return Some(end),
                 }
             }
             Stage::Told { answer, written } => match served.socket.write(&answer[*written..]) {

@@ -2,7 +2,8 @@
 //! Streams: as many bytes as the connections take, or bits at a rate.
 //!
 //! Writes have one size. With a rate each has its time, and goes to the next connection that can take
-//! it. At the end each connection is closed for writing, and the server tells how much came.
+//! it. At the end each connection is closed for writing, and the server tells how much came. In reverse
+//! the server sends as much as it can until then, and tells how much that was.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,6 +30,8 @@ use crate::report::SCHEMA;
 /// The kernel is asked for its figures so often, nanoseconds.
 const SAMPLE_NS: u64 = NS_PER_SEC / 10;
 const BITS: u64 = 8;
+/// Bytes that are read at once of what the server sends.
+const ROOM: usize = 256 << 10;
 
 /// What to send.
 pub struct Plan {
@@ -44,6 +47,8 @@ pub struct Plan {
     pub bytes: u32,
     /// Bits per second of all connections; 0 is as fast as possible.
     pub rate: u64,
+    /// The server sends, as fast as possible, until the time limit.
+    pub reverse: bool,
     /// Longest time to send.
     pub limit: Duration,
     /// Longest time for a connection, and for the server to tell how much came.
@@ -72,7 +77,10 @@ struct Flow {
     left: usize,
     /// Whether it waits in the queue of those that can be written to.
     queued: bool,
-    answer: Vec<u8>,
+    /// What came, and the last bytes of it.
+    came: u64,
+    tail: Vec<u8>,
+    told: Total,
     report: FlowReport,
     info: info::Info,
 }
@@ -98,6 +106,7 @@ struct Client<'a> {
     writable: VecDeque<usize>,
     poller: Poller,
     payload: Vec<u8>,
+    room: Vec<u8>,
     head: [u8; LEN],
     errors: ErrorsReport,
     lateness: Lateness,
@@ -112,14 +121,17 @@ struct Client<'a> {
 impl<'a> Client<'a> {
     fn new(plan: Plan, stop: &'a AtomicBool) -> io::Result<Self> {
         let least = u32::try_from(LEN).unwrap_or(0);
-        let head = Head { kind: Kind::Stream, request: least, answer: least, number: 1 };
+        let kind = if plan.reverse { Kind::Source } else { Kind::Stream };
+        let head = Head { kind, request: least, answer: least, number: 1 };
         let flow = || Flow {
             socket: None,
             stage: Stage::Over,
             since_ns: 0,
             left: 0,
             queued: false,
-            answer: Vec::new(),
+            came: 0,
+            tail: Vec::new(),
+            told: Total::default(),
             report: FlowReport::default(),
             info: info::Info::default(),
         };
@@ -131,6 +143,7 @@ impl<'a> Client<'a> {
             writable: VecDeque::new(),
             poller: Poller::new()?,
             payload: vec![0; plan.bytes as usize],
+            room: vec![0; if plan.reverse { ROOM } else { STREAM_ANSWER + 1 }],
             head: head.bytes(),
             errors: ErrorsReport::default(),
             lateness: Lateness::default(),
@@ -247,7 +260,8 @@ impl<'a> Client<'a> {
         match socket.shutdown(Shutdown::Write) {
             Ok(()) => {
                 flow.stage = Stage::Closing;
-                Ok(())
+                // Of what waits here already nothing more is told.
+                self.answer(at)
             }
             Err(error) => self.fail(at, &named(&error)),
         }
@@ -257,6 +271,9 @@ impl<'a> Client<'a> {
     fn write(&mut self, due_ns: u64, now_ns: u64) -> io::Result<bool> {
         let Some(at) = self.writable.pop_front() else { return Ok(false) };
         self.flows[at].queued = false;
+        if self.plan.reverse {
+            return self.take(at, now_ns);
+        }
         // What is left of the one before comes first.
         self.flush(at)?;
         if self.flows[at].left > 0 || self.flows[at].stage != Stage::Sending {
@@ -272,6 +289,21 @@ impl<'a> Client<'a> {
         if flow.left == 0 && flow.stage == Stage::Sending && !flow.queued {
             flow.queued = true;
             self.writable.push_back(at);
+        }
+        Ok(true)
+    }
+
+    /// Read some of what the server sends; whether something came.
+    fn take(&mut self, at: usize, now_ns: u64) -> io::Result<bool> {
+        let before = self.flows[at].came;
+        if !self.read(at)? {
+            return Ok(false);
+        }
+        let flow = &mut self.flows[at];
+        flow.queued = true;
+        self.writable.push_back(at);
+        if flow.came > before {
+            self.span.add(now_ns, now_ns);
         }
         Ok(true)
     }
@@ -328,7 +360,8 @@ impl<'a> Client<'a> {
                 continue;
             };
             flow.info = info::of(socket)?;
-            if flow.info.rtt_ns > 0 {
+            // Who only receives has no round trips.
+            if flow.info.rtt_ns > 0 && !self.plan.reverse {
                 self.rtt.add(flow.info.rtt_ns);
             }
         }
@@ -355,7 +388,8 @@ impl<'a> Client<'a> {
                 number => self.fail(at, &named(&io::Error::from_raw_os_error(number))),
             },
             Stage::Sending => {
-                if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR) {
+                let comes = flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR);
+                if comes && !self.plan.reverse {
                     // Nothing is to come yet: what does is its end.
                     return self.answer(at);
                 }
@@ -373,38 +407,49 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Read what the server tells.
+    /// Read what is there, to the end.
     fn answer(&mut self, at: usize) -> io::Result<()> {
-        let mut room = [0; STREAM_ANSWER + 1];
-        loop {
-            let flow = &mut self.flows[at];
-            let Some(socket) = &mut flow.socket else { return Ok(()) };
-            match socket.read(&mut room) {
-                Ok(0) => return self.over(at),
-                Ok(bytes) => {
-                    flow.answer.extend(&room[..bytes]);
-                    if flow.answer.len() > STREAM_ANSWER {
-                        return self.fail(at, "garbled");
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => (),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return self.fail(at, &named(&error)),
+        while self.read(at)? {}
+        Ok(())
+    }
+
+    /// Read once; whether there may be more.
+    fn read(&mut self, at: usize) -> io::Result<bool> {
+        let flow = &mut self.flows[at];
+        let Some(socket) = &mut flow.socket else { return Ok(false) };
+        match socket.read(&mut self.room) {
+            Ok(0) => self.over(at).map(|()| false),
+            Ok(bytes) => {
+                flow.came += bytes as u64;
+                // The answer is the end of what comes.
+                flow.tail.extend(&self.room[bytes.saturating_sub(STREAM_ANSWER)..bytes]);
+                let more = flow.tail.len().saturating_sub(STREAM_ANSWER);
+                flow.tail.drain(..more);
+                Ok(true)
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => self.fail(at, &named(&error)).map(|()| false),
         }
     }
 
     /// The server has closed a connection.
     fn over(&mut self, at: usize) -> io::Result<()> {
         let flow = &mut self.flows[at];
-        let head = flow.answer.first_chunk().and_then(Head::read);
-        let total = flow.answer.get(LEN..).and_then(|rest| rest.first_chunk()).map(Total::read);
+        let head = flow.tail.first_chunk().and_then(Head::read);
+        let total = flow.tail.get(LEN..).and_then(|rest| rest.first_chunk()).map(Total::read);
         let (Stage::Closing, Some(head), Some(total)) = (flow.stage, head, total) else {
             return self.fail(at, "closed");
         };
-        if head.kind != Kind::Answer {
+        let streamed = flow.came - STREAM_ANSWER as u64;
+        let expected = if self.plan.reverse { total.bytes } else { 0 };
+        if head.kind != Kind::Answer || streamed != expected {
             return self.fail(at, "garbled");
         }
+        if self.plan.reverse {
+            flow.report.sent_bytes = total.bytes;
+        }
+        flow.told = total;
         flow.report.received_bytes = Some(total.bytes);
         flow.report.received_seconds = Some(seconds(total.ns));
         flow.stage = Stage::Over;
@@ -437,6 +482,14 @@ impl<'a> Client<'a> {
             if let Some(info) = flow.socket.as_ref().and_then(|socket| info::of(socket).ok()) {
                 flow.info = info;
             }
+            if self.plan.reverse {
+                // What the kernel here knows is of the other direction.
+                flow.info = info::Info {
+                    rtt_ns: flow.told.rtt_ns,
+                    retransmitted: flow.told.retransmitted,
+                    ..info::Info::default()
+                };
+            }
             flow.report.rtt_ns = flow.info.rtt_ns;
             flow.report.min_rtt_ns = flow.info.min_rtt_ns;
             flow.report.retransmitted = flow.info.retransmitted;
@@ -457,14 +510,15 @@ impl<'a> Client<'a> {
             to: self.plan.to.to_string(),
             from: self.plan.from.map(|from| from.to_string()),
             asked: self.plan.count,
-            write_bytes: self.plan.bytes,
-            writes: self.span.count,
+            reverse: self.plan.reverse,
+            write_bytes: (!self.plan.reverse).then_some(self.plan.bytes),
+            writes: (!self.plan.reverse).then_some(self.span.count),
             connections: self.connections.into(),
             sent_bytes,
             received_bytes,
             rate_asked: self.plan.rate,
             rate_planned: rate(writes * bits, planned_ns).filter(|_| paced),
-            rate_reached: rate(writes * bits, took_ns),
+            rate_reached: rate(writes * bits, took_ns).filter(|_| !self.plan.reverse),
             seconds: seconds(took_ns),
             received_rate: rate(received_bytes * BITS, received_ns),
             received_seconds: seconds(received_ns),
