@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use skblab_traffic::pace::Rate;
+use skblab_traffic::report::LateReport;
 use skblab_traffic::tcp::exchange::{self, Close};
 use skblab_traffic::tcp::message::{Head, Kind, LEN, STREAM_ANSWER, Total};
 use skblab_traffic::tcp::report::{Ended, ErrorsReport, ExchangeReport, ServeReport, StreamReport};
@@ -83,6 +84,12 @@ fn send(plan: stream::Plan) -> StreamReport {
     stream::run(plan, &AtomicBool::new(false)).unwrap()
 }
 
+/// Nothing was begun before its time.
+fn assert_not_early(seconds: f64, late: Option<&LateReport>, planned: f64) {
+    let late = late.unwrap().max_ns as f64 / 1e9;
+    assert!(seconds + late >= planned - 1e-6, "{seconds} s of {planned} s, {late} s late");
+}
+
 /// `accepted = closed + failed + open`.
 fn assert_closed(report: &ServeReport) {
     let closed = report.closed.by_client + report.closed.by_server + report.closed.by_reset;
@@ -131,10 +138,10 @@ fn with_a_rate_each_request_has_its_time() {
         let (report, _) = with_server(&serving(LOOPBACK[0]), |at| {
             ask(exchange::Plan { rate: Rate::whole(2000), ..asking(at, close) })
         });
-        // 299 times half a millisecond.
-        assert!(report.seconds >= 0.1, "{report:?}");
         assert!((report.rate_planned.unwrap() - 2000.0).abs() < 0.01, "{report:?}");
-        assert!(report.rate_reached.unwrap() > 0.0 && report.late.is_some());
+        assert!(report.rate_reached.unwrap() > 0.0, "{report:?}");
+        // 299 times half a millisecond, and only the first may have been late.
+        assert_not_early(report.seconds, report.late.as_ref(), 0.1495);
         let since_due = report.since_due.unwrap();
         assert_eq!((report.transactions.completed, since_due.count), (300, 300));
         // What is late has waited before it was begun.
@@ -187,11 +194,10 @@ fn a_stream_keeps_a_rate() {
     let plan =
         |at| stream::Plan { rate: 80_000_000, bytes: 1000, count: Some(1001), ..sending(at) };
     let (report, _) = with_server(&serving(LOOPBACK[0]), |at| send(plan(at)));
-    // A write each 100 µs.
-    assert!(report.seconds >= 0.09, "{report:?}");
+    // 1000 times 100 µs.
+    assert_not_early(report.seconds, report.late.as_ref(), 0.1);
     assert!((report.rate_planned.unwrap() / 80e6 - 1.0).abs() < 1e-3);
     assert_eq!((report.received_bytes, report.stopped_by), (1_001_000, Ended::Count));
-    assert!(report.late.is_some());
 }
 
 #[test]
@@ -295,7 +301,7 @@ fn a_kept_connection_that_ends_is_made_again() {
     let lost = report.errors.idle.values().sum::<u64>() + report.transactions.failed;
     assert_eq!(report.transactions.attempted, 12);
     // An end may be seen before the next request, or by it.
-    assert!(lost >= 3 && report.connections.attempted >= 4, "{report:?}");
+    assert!(lost >= 3 && report.connections.attempted >= 3, "{report:?}");
 }
 
 #[test]
