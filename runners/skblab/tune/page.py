@@ -66,8 +66,8 @@ def page(told: Told) -> Iterator[str]:
         yield (
             f"{DEVICE} is each network device of the router. `sh {SCRIPT}` does the same with the "
             f"devices' names of this testbed, and `sh {SCRIPT} --revert` puts back what the "
-            f"sweep's baseline has, or what the sweep found. To keep it over a reboot, take {sysctl}"
-            f"{TUNED} and {SCRIPT} as a profile into /etc/tuned."
+            f"sweep's baseline has, or what the sweep found. To keep it over a reboot, take "
+            f"{sysctl}{TUNED} and {SCRIPT} as a profile into /etc/tuned."
         )
     for title, rows in (
         ("What each setting is worth alone", told.ranked),
