@@ -33,6 +33,8 @@ def repository(folder: Path) -> tuple[Path, str]:
         return made, kernel_history.repository_of(tree, made)
 
 
+# Of twenty commits one does not boot: see kernel_history.py.
+@pytest.mark.console("Kernel panic - not syncing: no$")
 def test_the_commit_is_found(skblab: Skblab, tmp_path: Path, full: bool) -> None:
     """Of twenty commits, in each of three histories; at a small scale git is told of our series."""
     if not full:
