@@ -241,6 +241,8 @@ impl<'a> Ledger<'a> {
             begun_ns: self.begun_ns,
             transmission: self.transmission,
             sender_clock: self.sender_clock,
+            // The user's word, and arrivals have this clock.
+            one_clock: self.plan.same_clock && self.sender_clock == Some(Clock::Realtime),
             ..FileHeader::default()
         }
     }
