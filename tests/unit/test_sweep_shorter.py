@@ -51,7 +51,10 @@ def test_every_length_of_a_trial_is_scaled() -> None:
     assert (twice[Throughput].seconds, twice[Latency].seconds) == (8.0, 1.0)
     [told] = shorter.told(found, 0.5)
     assert told.startswith("Trials last 0.5 of the time")
-    assert "measure.latency.seconds = 0.5 (the file: 0.5)" in told
+    # Only of what is another length now.
+    assert "measure.throughput.seconds = 2 (the file: 4)" in told and "measure.latency" not in told
+    [told] = shorter.told(experiment({"latency": {"rates": [100], "seconds": 0.5}}), 0.5)
+    assert told == "No trial is shorter: none is made shorter than 1 s."
     assert list(shorter.told(found, 1)) == []
 
 

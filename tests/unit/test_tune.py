@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -20,18 +21,14 @@ from typer.testing import CliRunner
 from skblab.cli import app
 from skblab.commands import tune as tuning
 from skblab.knobs.applying import Applied, Applier
-from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine
 from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
-from skblab.testbeds import base
 from skblab.testbeds.netns import Netns
 from skblab.tune import choosing, deriving, page, script
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
-from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import FIXED_SPACE
-from skblab_analysis.settings.rows import ReadBack
 
 
 def experiment(**more: object) -> Experiment:
@@ -53,9 +50,12 @@ def experiment(**more: object) -> Experiment:
 
 def test_settings_are_set_together_unless_they_contradict_a_better_one() -> None:
     found = choosing.combine(experiment(), ["off", "loose", "budget", "both"])
-    assert found.settings == ("off", "budget", "both")
+    assert found.settings == ("off", "budget")
     assert found.knobs == {"rp_filter": 0, "netdev_budget": 600}
-    assert found.left == (("loose", "what is better wants rp_filter=0"),)
+    assert found.left == (
+        ("loose", "what is better wants rp_filter=0"),
+        ("both", "what is better has all of it"),
+    )
     # A knob that is as in the baseline is none that is set.
     wanted = experiment(setting=[{"name": "same", "knobs": {"rp_filter": 1, "netdev_budget": 9}}])
     assert choosing.combine(wanted, ["same"]).knobs == {"netdev_budget": 9}
@@ -93,90 +93,186 @@ def test_a_derived_experiment_is_read_back_as_it_is(name: str, tmp_path: Path) -
     assert second.seed != found.seed
 
 
-def readings(**values: tuple[Value, str, str]) -> list[ReadBack]:
-    return [
-        ReadBack(knob=name, value=str(value), before=before, wanted=wanted, after=wanted)
-        for name, (value, before, wanted) in values.items()
-    ]
+KNOBS_OF_FILES: Mapping[str, Value] = {
+    "rp_filter": 0,
+    "netdev_budget": 600,
+    "threaded": True,
+    "gro": False,
+}
 
 
-def test_a_knob_is_put_back_to_the_baselines_value_or_to_what_was_found() -> None:
-    found = [
-        *readings(rp_filter=(1, "all=7", "all=1"), netdev_budget=(600, "300", "600")),
-        *readings(rp_filter=(0, "all=1", "all=0")),
-        # Later trials find what earlier ones have left: it is not what was there.
-        *readings(netdev_budget=(600, "600", "600")),
-    ]
-    knobs: Mapping[str, Value] = {"rp_filter": 0, "netdev_budget": 600}
-    assert script.states(found, knobs, {"rp_filter": 1}) == {
-        "rp_filter": ("all=1", "all=0"),
-        "netdev_budget": ("300", "600"),
+def test_the_script_has_what_a_file_or_a_flag_sets_and_nothing_else() -> None:
+    others: dict[str, Value] = {
+        "netfilter": "conntrack",
+        "irq_affinity": "spread",
+        "rss_key": "symmetric",
+        "rps": "all",
+        "queues": 2,
+        "mtu": 1500,
+        "kernel": "rt",
     }
-    with pytest.raises(SkblabError, match="no trial has set netdev_budget"):
-        script.states([found[0], found[2]], knobs, {"rp_filter": 1})
-    # Only a boot sets it: no script does.
-    assert script.states(found, {**knobs, "kernel": "rt"}, {"rp_filter": 1}).keys() == knobs.keys()
+    assert script.settable({**KNOBS_OF_FILES, **others}) == KNOBS_OF_FILES
+    # The words of every knob that has an example can be read.
+    assert page.sysctl_conf(others) == ""
 
 
-def sysctls(machine: Machine, directory: Path) -> str:
-    """Return the script for one sysctl, with its files in a directory instead of /proc."""
-    knob = KNOBS["netdev_budget"]
-    was, wanted = (knob.wanted(machine, value, knob.likely(machine)) for value in (300, 600))
-    made = script.script(machine, ["For a test."], {"netdev_budget": (was, wanted)})
-    return made.replace("/proc/sys/net/core", str(directory))
+@pytest.fixture
+def router(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A router of files: what calls the script on it."""
+    for name, value in (
+        ("proc/sys/net/ipv4/conf/all/rp_filter", "2"),
+        ("proc/sys/net/ipv4/conf/eth0.7/rp_filter", "1"),
+        ("proc/sys/net/core/netdev_budget", "300"),
+        ("sys/class/net/eth0.7/threaded", "0"),
+        ("bin/ethtool", ETHTOOL),
+        ("gro", "on"),
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(value)
+    (tmp_path / "bin/ethtool").chmod(0o755)
+    made = script.script("advice.sh", ["For a test."], KNOBS_OF_FILES)
+    made = made.replace(script.SAVED, str(tmp_path / "saved"))
+    made = made.replace("/proc/", f"{tmp_path}/proc/").replace(
+        "/sys/class", f"{tmp_path}/sys/class"
+    )
+    file = tmp_path / "advice.sh"
+    file.write_text(made)
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["sh", file, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={"PATH": path, "GRO": str(tmp_path / "gro")},
+        )
+
+    return call
+
+
+ETHTOOL = """#!/bin/sh
+case "$1" in
+-k) echo "generic-receive-offload: $(cat "$GRO")" ;;
+-K) [ "$3" = generic-receive-offload ] && printf %s "$4" >"$GRO" ;;
+esac
+"""
+
+
+def state(folder: Path) -> list[str]:
+    names = (
+        *("proc/sys/net/ipv4/conf/all/rp_filter", "proc/sys/net/ipv4/conf/eth0.7/rp_filter"),
+        *("proc/sys/net/core/netdev_budget", "sys/class/net/eth0.7/threaded", "gro"),
+    )
+    return [(folder / name).read_text().strip() for name in names]
+
+
+def test_the_script_sets_and_puts_back_what_it_found(
+    tmp_path: Path, router: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    before = state(tmp_path)
+    assert before == ["2", "1", "300", "0", "on"]
+    done = router("eth0.7")
+    assert done.returncode == 0, done.stderr
+    assert state(tmp_path) == ["0", "0", "600", "1", "off"]
+    # What was there is kept, and not taken for what it is now.
+    again = router("eth0.7")
+    assert again.returncode == 2 and "it is set already" in again.stderr
+    back = router("--revert")
+    assert back.returncode == 0, back.stderr
+    assert state(tmp_path) == before
+    assert router("--revert").returncode == 2
+
+
+def test_what_fails_in_the_middle_is_put_back(
+    tmp_path: Path, router: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    before = state(tmp_path)
+    (tmp_path / "bin/ethtool").write_text(ETHTOOL.replace("printf", "[ $4 = on ] && printf"))
+    done = router("eth0.7")
+    assert done.returncode == 1 and "putting back" in done.stderr
+    assert state(tmp_path) == before
+    assert not (tmp_path / "saved").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "value"),
-    [([], "600"), (["set"], "600"), (["start"], "600"), (["--revert"], "300"), (["stop"], "300")],
+    ("words", "said"),
+    [
+        ((), "expected the router's network devices"),
+        (("--undo",), "expected the router's network devices"),
+        (("eth9",), "no network device eth9"),
+        (("eth0.7", "eth9"), "no network device eth9"),
+    ],
 )
-def test_the_script_sets_and_reverts(words: list[str], value: str, tmp_path: Path) -> None:
-    machine = script.at_home(base.machine(2, "router", veth=True), ("eth0", "eth1"))
-    file = tmp_path / "advice.sh"
-    file.write_text(sysctls(machine, tmp_path))
-    subprocess.run(["sh", file, *words], check=True)
-    assert (tmp_path / "netdev_budget").read_text().strip() == value
+def test_a_script_of_words_that_it_does_not_know_does_nothing(
+    tmp_path: Path,
+    router: Callable[..., subprocess.CompletedProcess[str]],
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    before = state(tmp_path)
+    done = router(*words)
+    assert done.returncode == 2 and said in done.stderr
+    assert state(tmp_path) == before and not (tmp_path / "saved").exists()
 
 
-def test_a_script_of_a_word_that_it_does_not_know_does_nothing(tmp_path: Path) -> None:
+def test_the_script_is_clean(tmp_path: Path) -> None:
     file = tmp_path / "advice.sh"
-    file.write_text(sysctls(base.machine(2, None), tmp_path))
-    done = subprocess.run(["sh", file, "--undo"], check=False, capture_output=True, text=True)
-    assert done.returncode == 2 and "--revert" in done.stderr
-    assert not (tmp_path / "netdev_budget").exists()
-    checked = subprocess.run(
-        [Path(sys.executable).with_name("shellcheck"), file],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    file.write_text(script.script("advice.sh", ["For a test."], KNOBS_OF_FILES))
+    call = [Path(sys.executable).with_name("shellcheck"), file]
+    checked = subprocess.run(call, check=False, capture_output=True, text=True)
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
-def test_at_home_ports_have_their_own_names_and_no_namespace() -> None:
-    machine = base.machine(2, "router", veth=True)
-    at_home = script.at_home(machine, ("eth0", "eth1"))
-    assert [device.name for device in at_home.devices] == ["eth0", "eth1"]
-    assert {device.netns for device in at_home.devices} == {None} and at_home.netns is None
-    knob = KNOBS["rp_filter"]
-    was, wanted = (knob.wanted(at_home, value, knob.likely(at_home)) for value in (0, 1))
-    made = script.script(at_home, [], {"rp_filter": (was, wanted)})
-    assert "ip netns" not in made and "/eth1/rp_filter" in made and "r1/" not in made
-    assert [device.name for device in script.at_home(machine, None).devices] == ["r0", "r1"]
-
-
 def test_files_for_a_reboot() -> None:
-    knobs: Mapping[str, Value] = {"rp_filter": 0, "netdev_budget": 600, "gro": False}
-    assert page.sysctls(knobs) == {
-        "net.ipv4.conf.all.rp_filter": "0",
-        "net.ipv4.conf.DEVICE.rp_filter": "0",
-        "net.core.netdev_budget": "600",
-    }
-    assert "net.core.netdev_budget = 600\n" in page.sysctl_conf(knobs)
-    tuned = page.tuned_conf(knobs)
-    # What has a device's name is set by the script.
-    assert "net.core.netdev_budget=600\n" in tuned and "DEVICE" not in tuned
-    assert tuned.endswith("[script]\nscript=${i:PROFILE_DIR}/advice.sh\n")
+    conf = page.sysctl_conf(KNOBS_OF_FILES).splitlines()
+    assert conf == [
+        "net.ipv4.conf.all.rp_filter = 0",
+        "# for each device: net.ipv4.conf.DEVICE.rp_filter = 0",
+        "net.core.netdev_budget = 600",
+    ]
+    tuned = page.tuned_conf(KNOBS_OF_FILES)
+    assert tuned.startswith("[main]\nsummary=") and "DEVICE" not in tuned
+    assert tuned.endswith("[sysctl]\nnet.ipv4.conf.all.rp_filter=0\nnet.core.netdev_budget=600\n")
+    assert page.tuned_conf({"gro": False}) == ""
+
+
+def test_knobs_of_the_same_thing_are_not_set_together() -> None:
+    settings = [
+        {"name": "threads", "knobs": {"threaded": True}},
+        {"name": "busy", "knobs": {"napi_threaded": "busy-poll"}},
+        {"name": "threads and budget", "knobs": {"threaded": True, "netdev_budget": 600}},
+        {"name": "budget", "knobs": {"netdev_budget": 600}},
+    ]
+    found = choosing.combine(
+        experiment(setting=settings), ["threads and budget", "busy", "threads", "budget"]
+    )
+    assert found.settings == ("threads and budget",)
+    assert found.left == (
+        ("busy", "what is better wants threaded=on"),
+        ("threads", "what is better has all of it"),
+        ("budget", "what is better has all of it"),
+    )
+    wanted = deriving.confirming(experiment(setting=settings), found)
+    assert [setting.name for setting in wanted.settings()] == [TOGETHER]
+
+
+def test_long_names_are_cut() -> None:
+    found = experiment(name="n" * 48)
+    chosen = choosing.combine(found, ["off", "budget"])
+    for derived in (deriving.first(found), deriving.confirming(found, chosen)):
+        assert len(derived.name) == 48
+        Experiment.model_validate_json(derived.model_dump_json(exclude_none=True))
+
+
+class Alike(walls.Guest):
+    """A guest in which the filter costs nothing."""
+
+    def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
+        found = super().apply(settings)
+        self.rp_filter = "0"
+        return found
 
 
 def tuned(
@@ -205,7 +301,7 @@ def test_what_is_better_in_both_sweeps_is_advised(
     document, folder = tuned(tmp_path, monkeypatch, [walls.Guest()])
     assert document["settings"] == ["no filter"] and document["why_none"] == ""
     told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
-    assert "**Set this.** In fresh boots, no filter: throughput +" in told
+    assert "**Set no filter.** Measured again, no filter: throughput +" in told
     assert "sysctl -w net.ipv4.conf.all.rp_filter=0" in told
     assert {file.name for file in folder.iterdir()} == {
         *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml")
@@ -218,20 +314,12 @@ def test_what_is_better_in_both_sweeps_is_advised(
 def test_what_is_not_better_in_fresh_boots_is_not_advised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Alike(walls.Guest):
-        """The filter costs nothing in this one."""
-
-        def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
-            found = super().apply(settings)
-            self.rp_filter = "0"
-            return found
-
     guests = [walls.Guest(), walls.Guest(), walls.Guest(), Alike()]
     document, folder = tuned(tmp_path, monkeypatch, guests)
     assert document["settings"] == []
-    assert document["why_none"] == "What was better in the sweep was not so in fresh boots."
+    assert document["why_none"] == "What was better in the sweep was not so when measured again."
     told = (folder / "advice.md").read_text()
-    assert "**Set nothing.**" in told and "no filter was not significantly better" in told
+    assert "**Set nothing.**" in told and "no filter: not significantly better" in told
     assert not (folder / "advice.sh").exists()
     assert list(folder.glob("*.conf")) == []
 
@@ -239,12 +327,6 @@ def test_what_is_not_better_in_fresh_boots_is_not_advised(
 def test_where_no_setting_is_better_there_is_no_second_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Alike(walls.Guest):
-        def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
-            found = super().apply(settings)
-            self.rp_filter = "0"
-            return found
-
     document, folder = tuned(tmp_path, monkeypatch, [Alike()])
     assert document["settings"] == [] and document["confirmed"] == ""
     assert str(document["why_none"]).startswith("No setting is significantly better")

@@ -18,6 +18,8 @@ from skblab_analysis.base.words import counted, joined, share, small_share
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
 
+# Runs of these do not know it.
+OLDER = frozenset(f"skblab.run/{version}" for version in range(1, 5))
 # Settings that a terminal shows; the report has all.
 SHOWN = 5
 COUNTED_ONLY = (
@@ -111,8 +113,10 @@ class Advice:
 
 
 def asked(run: Run) -> bool:
-    """Return whether a run is a sweep, whose settings a user can choose from."""
-    return "testbed" in run.document.plan.parameters
+    """Return whether a run is a sweep that ended, and knows which effects are of its testbed."""
+    document = run.document
+    known = document.schema_ not in OLDER and document.state == "finished"
+    return known and "testbed" in document.plan.parameters
 
 
 def candidates(run: Run) -> list[str]:
@@ -231,7 +235,7 @@ def _why_none(
     if here:
         return "What is better is so on this testbed only."
     known = [change.difference for comparison in trusted for change in comparison.others]
-    if all(difference.significant is None for difference in known):
+    if all(difference.why == "one block" for difference in known):
         return "With one block no difference is known to be significant: measure more blocks."
     least = [
         part

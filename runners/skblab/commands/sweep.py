@@ -287,7 +287,8 @@ def _show(run: Run, page: Path) -> None:
     for one in {(one.setting, one.state): one for one in left_out.of(run.trials)}.values():
         said = f"{one.setting}: {one.state}: {one.reason}"
         console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True)
-    for line in advice.lines(advice.of(run)):
-        console.print(escape(line), soft_wrap=True)
-    console.print()
+    if advice.asked(run):
+        for line in advice.lines(advice.of(run)):
+            console.print(escape(line), soft_wrap=True)
+        console.print()
     console.print(f"Report: {page}", soft_wrap=True)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -20,25 +22,29 @@ from skblab.lab import labroot, paths
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
-from skblab.machine.device import Machine
 from skblab.sweep import session
+from skblab.sweep.budget import fitting
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.request import Request, read
+from skblab.sweep.spent import spent
 from skblab.testbeds import KINDS, NETNS
 from skblab.tune import choosing, deriving, page, script
 from skblab.tune.choosing import Chosen, Goal
 from skblab.tune.deriving import BEST_ALONE, LEAST_BLOCKS, TOGETHER
 from skblab_analysis.base import disk
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.base.words import counted
+from skblab_analysis.base.words import counted, rough_time
+from skblab_analysis.formats.journal import JOURNAL, Journal
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import advice, left_out
+from skblab_analysis.report import advice
 from skblab_analysis.report.advice import Setting
 from skblab_analysis.report.page import build_report
+from skblab_analysis.trials.rows import TrialRow
 
 # Of the time that is given, so much is for the sweep over all settings.
 SWEEP_SHARE = 0.6
-LEAST_MINUTES = 2.0
+LEAST_MINUTES = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,16 +72,19 @@ def tune(
         typer.Option(
             "--for",
             metavar="|".join(choosing.GOALS),
-            help="What the best setting has: the highest throughput, the lowest latency, or the "
-            "fewest instructions per packet.",
+            help="What to look for: the highest throughput, the lowest latency, or the fewest "
+            "instructions per packet.",
         ),
     ] = "throughput",
     minutes: Annotated[
         float,
         typer.Option(
-            min=LEAST_MINUTES, max=100_000, help="End within so many minutes, by the estimate."
+            min=LEAST_MINUTES,
+            max=100_000,
+            help="Measure for about so many minutes; building kernels comes on top. --for latency "
+            "needs [measure.latency] in the file.",
         ),
-    ] = 10.0,
+    ] = 20.0,
     testbed: Annotated[
         str,
         typer.Option(
@@ -100,9 +109,10 @@ def tune(
     """Find settings that are better, try them together, and write down what to set.
 
     skblab sweeps the settings of an experiment file, chooses those that are significantly better
-    than the baseline, and measures them together in fresh boots. Only what is better there, too,
-    is advised. It writes advice.md, a script that sets it and with --revert puts it back, and
-    files for sysctl.d and TuneD.
+    than the baseline, and measures them together, in guests that are booted anew or on your hosts.
+    Only what is better again is advised. It writes results/tune-<name>-<time>/ with advice.md, a
+    script that sets on the router what files and offload flags set and with --revert puts back
+    what it found, and files for sysctl.d and TuneD.
 
     Example: `skblab tune quick --for throughput`
     """
@@ -131,37 +141,43 @@ def tune(
 
 
 def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
-    began = time.monotonic()
     folder = _folder(found.name)
-    first, machine = _swept(
+    first = _swept(
         asked,
         deriving.first(found, exact=asked.request.exact),
         folder / "sweep.toml",
         SWEEP_SHARE * asked.minutes,
         reporter,
     )
+    took = spent(Journal(first.folder / JOURNAL).read()) / 60
     advised = advice.of(first)
-    better = [one for one in advised.ranked if _gains(one, asked.goal)]
+    better = sorted(
+        (one for one in advised.ranked if _gain(one, asked.goal) > 0),
+        key=lambda one: -_gain(one, asked.goal),
+    )
     chosen = choosing.combine(found, [one.name for one in better])
     second: Run | None = None
-    kept, why_none, confirmed = chosen, advised.why_none, ""
-    if not chosen.settings:
-        why_none = why_none or f"No setting is better for {asked.goal}."
-        why_none += _more_time(first, (time.monotonic() - began) / 60)
+    kept, why_none, confirmed = Chosen((), {}), "", ""
+    if chosen.settings:
+        try:
+            second = _swept(
+                asked,
+                deriving.confirming(found, chosen, exact=asked.request.exact),
+                folder / "confirm.toml",
+                max(asked.minutes - took, (1 - SWEEP_SHARE) * asked.minutes),
+                reporter,
+            )
+        except SkblabError as error:
+            # What the first sweep found is told all the same.
+            why_none = f"What was better could not be measured again: {error}"
+        else:
+            kept, confirmed, why_none = _held(chosen, second, found, asked)
+    elif advised.ranked:
+        why_none = f"No setting is better for {asked.goal}."
     else:
-        left = asked.minutes - (time.monotonic() - began) / 60
-        second, machine = _swept(
-            asked,
-            deriving.confirming(found, chosen, exact=asked.request.exact),
-            folder / "confirm.toml",
-            max(left, LEAST_MINUTES),
-            reporter,
-        )
-        kept, confirmed = _held(chosen, second, found, asked.goal)
-        if not kept.settings:
-            why_none = "What was better in the sweep was not so in fresh boots."
+        why_none = f"{advised.why_none}{_more_time(first, took)}"
     told = _told(asked, first, second, advised, better, chosen, kept, confirmed, why_none)
-    _write(folder, told, machine, asked, first, found)
+    _write(folder, told, asked)
     return Tuned(
         folder=str(folder),
         goal=asked.goal,
@@ -173,70 +189,114 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
     )
 
 
-def _more_time(first: Run, minutes: float) -> str:
-    """Say what more time would buy, where a verdict had too few blocks; nothing where it had."""
-    blocks = len({row.block for row in first.trials})
+def _more_time(run: Run, minutes: float, part: float = SWEEP_SHARE) -> str:
+    """Say what more time would buy, where a verdict had too few blocks; nothing where it had.
+
+    The run had this part of the time, and took so many minutes.
+    """
+    blocks = len({row.block for row in run.trials})
     if blocks >= LEAST_BLOCKS:
         return ""
-    enough = math.ceil(LEAST_BLOCKS * minutes / blocks / SWEEP_SHARE)
+    enough = math.ceil(LEAST_BLOCKS * minutes / blocks / part)
     return (
-        f" The time was enough for {counted(blocks, 'block')}; for {LEAST_BLOCKS} it takes "
+        f" The time was enough for {counted(blocks, 'block')}; {LEAST_BLOCKS} of them take about "
         f"--minutes {enough}."
     )
 
 
 def _folder(name: str) -> Path:
-    folder = paths.results() / f"tune-{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    folder.mkdir(parents=True)
+    made = f"tune-{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    for number in itertools.count(1):
+        folder = paths.results() / (made if number == 1 else f"{made}-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            break
     return folder
 
 
-def _swept(
-    asked: Asked, wanted: Experiment, file: Path, minutes: float, reporter: Reporter
-) -> tuple[Run, Machine]:
+def _swept(asked: Asked, wanted: Experiment, file: Path, minutes: float, reporter: Reporter) -> Run:
     """Run a sweep of an experiment that is written to a file first."""
     disk.write(file, deriving.text(wanted))
     request = dataclasses.replace(asked.request, file=str(file), minutes=round(minutes, 1))
+    plan = request.plan()
+    if not fitting(plan, request.at_once):
+        block = plan.seconds(1, request.at_once) / 60
+        enough = math.ceil(block * asked.minutes / minutes)
+        raise UsageError(
+            f"--minutes {asked.minutes:g}: {minutes:.1f} of them are for this sweep, and one block "
+            f"of it takes about {rough_time(60 * block)}; expected at least --minutes {enough}"
+        )
     plan, folder = request.begin()
     for sentence in request.told(plan):
         reporter.say(sentence)
     root = labroot.ensure(reporter)
     with session.alone(folder.path, reporter):
-        machine = session.run(plan, folder, root, reporter, advice.candidates, resumed=False)
+        session.run(plan, folder, root, reporter, advice.candidates, resumed=False)
     build_report(folder.path, gnuplot(root))
     run = load(folder.path)
+    for heard in (heard for heard in run.complaints() if heard.spoils):
+        reporter.say(f"a kernel complained {heard.where}: {heard.lines[0]}")
     if all(row.state == "invalid" for row in run.trials):
         raise SkblabError(f"every trial of {folder.path} is invalid: its report says why")
-    return run, machine
+    return run
 
 
-def _gains(setting: Setting, goal: Goal) -> bool:
-    return any(worth.of.measure == choosing.MEASURED_BY[goal] for worth in setting.better)
+def _gain(setting: Setting, goal: Goal) -> float:
+    """Return by which part a setting is better for a goal; 0 if it is not."""
+    worths = (worth for worth in setting.better if worth.of.measure == choosing.MEASURED_BY[goal])
+    return max((worth.gain for worth in worths), default=0.0)
 
 
-def _held(chosen: Chosen, second: Run, found: Experiment, goal: Goal) -> tuple[Chosen, str]:
-    """Return what of the chosen is better in fresh boots, too, and what was found, in words."""
-    ranked = {one.name: one for one in advice.of(second).ranked if _gains(one, goal)}
-    together, alone = ranked.get(TOGETHER), ranked.get(BEST_ALONE)
-    best = choosing.combine(found, chosen.settings[:1])
-    several = len(chosen.settings) > 1
+def _held(chosen: Chosen, second: Run, found: Experiment, asked: Asked) -> tuple[Chosen, str, str]:
+    """Return what of the chosen is better again, what was found in words, and why nothing is."""
+    ranked = {one.name: one for one in advice.of(second).ranked if _gain(one, asked.goal) > 0}
+    blocks = {
+        name: len({row.block for row in second.trials if row.setting == name and _good(row)})
+        for name in second.document.plan.settings
+    }
+    names = {TOGETHER: " and ".join(chosen.settings)}
+    if BEST_ALONE in blocks:
+        names[BEST_ALONE] = f"{chosen.settings[0]} alone"
     said = []
-    for name, words in ((TOGETHER, together), (BEST_ALONE, alone)):
-        if name == BEST_ALONE and not several:
-            continue
-        what = "All of it together" if name == TOGETHER and several else chosen.settings[0]
-        said.append(
-            f"In fresh boots, {what}: {words.gains}."
-            if words is not None
-            else f"In fresh boots, {what} was not significantly better."
-        )
-    order = [one.name for one in advice.of(second).ranked]
-    if together is None and alone is None:
-        return Chosen((), {}, chosen.left), " ".join(said)
-    if alone is not None and (together is None or order.index(alone.name) < order.index(TOGETHER)):
+    for name, what in names.items():
+        if name in ranked:
+            said.append(f"Measured again, {what}: {ranked[name].gains}.")
+        elif blocks[name] < LEAST_BLOCKS:
+            said.append(
+                f"Measured again, {what}: figures of {counted(blocks[name], 'block')} only, so "
+                "that it is not known whether it is better."
+            )
+        else:
+            said.append(f"Measured again, {what}: not significantly better.")
+    words = " ".join(said)
+    together, alone = ranked.get(TOGETHER), ranked.get(BEST_ALONE)
+    if alone is not None and (together is None or not _clearly(together, alone, asked.goal)):
         # What more settings do not make better needs no more settings.
-        return best, " ".join(said)
-    return chosen, " ".join(said)
+        return choosing.combine(found, chosen.settings[:1]), words, ""
+    if together is not None:
+        return chosen, words, ""
+    if min(blocks[name] for name in names) < LEAST_BLOCKS:
+        took = spent(Journal(second.folder / JOURNAL).read()) / 60
+        return (
+            Chosen((), {}),
+            words,
+            f"There was no time to measure it again.{_more_time(second, took)}",
+        )
+    return Chosen((), {}), words, "What was better in the sweep was not so when measured again."
+
+
+def _clearly(one: Setting, other: Setting, goal: Goal) -> bool:
+    """Return whether one is better than another by more than its own interval."""
+    found = [worth for worth in one.better if worth.of.measure == choosing.MEASURED_BY[goal]]
+    worth = max(found, key=lambda each: each.gain)
+    margin = worth.difference.margin or 0.0
+    part = worth.of.of_whole(worth.difference, margin) or 0.0
+    return worth.gain - _gain(other, goal) > abs(part)
+
+
+def _good(row: TrialRow) -> bool:
+    """Return whether a trial has a figure."""
+    return row.state == "good"
 
 
 def _told(
@@ -251,32 +311,38 @@ def _told(
     why_none: str,
 ) -> page.Told:
     environment = first.document.environment
+    plan = first.document.plan
+    there = {row.setting for row in first.trials if _good(row)}
+    not_tested = {
+        row.setting: row.reason for row in first.trials if row.setting not in there and row.reason
+    }
+    elsewhere = [one for one in advised.ranked if one not in better]
     known = {one.name for one in (*advised.ranked, *advised.mixed, *advised.only_here)}
-    not_tested = {one.setting: one.reason for one in left_out.of(first.trials)}
-    settings = first.document.plan.settings
-    own = [name for name in settings if name != first.document.plan.baseline]
     return page.Told(
-        question=first.document.plan.question,
+        question=plan.question,
         goal=asked.goal,
         where=asked.request.kind.where,
         kernel=environment.kernel.release if environment else "unknown",
-        traffic=first.document.plan.traffic,
+        traffic=plan.traffic,
+        together=kept.settings,
         ranked=[(one.name, one.gains) for one in better],
+        elsewhere=[(one.name, one.gains) for one in elsewhere],
         mixed=[(one.name, f"{one.gains}; but {one.losses}") for one in advised.mixed],
         only_here=[(one.name, f"{one.gains}. Why: {one.only_here}.") for one in advised.only_here],
         left=[*chosen.left, *_dropped(chosen, kept)],
         not_tested=list(not_tested.items()),
         no_gain=[
             name
-            for name in own[1:]
-            if name not in known and name not in not_tested and name != "baseline again"
+            for name in plan.settings
+            if name not in known | not_tested.keys() | {plan.baseline, AGAIN}
         ],
         confirmed=confirmed,
+        caution=advised.caution,
         why_none=why_none,
         reports=[
             str(run.folder / "report" / "index.html") for run in (first, second) if run is not None
         ],
-        knobs=kept.knobs if not why_none else {},
+        knobs=kept.knobs,
     )
 
 
@@ -285,25 +351,17 @@ def _dropped(chosen: Chosen, kept: Chosen) -> Iterator[tuple[str, str]]:
         return
     for name in chosen.settings:
         if name not in kept.settings:
-            yield name, f"with {kept.settings[0]} it was not better in fresh boots"
+            yield name, f"with it nothing was clearly better than {kept.settings[0]} alone"
 
 
-def _write(
-    folder: Path, told: page.Told, machine: Machine, asked: Asked, first: Run, found: Experiment
-) -> None:
+def _write(folder: Path, told: page.Told, asked: Asked) -> None:
     disk.write(folder / page.PAGE, "\n".join(page.page(told)) + "\n")
-    if told.why_none:
-        return
-    hosts = asked.request.machines
-    home = script.at_home(machine, None if hosts is None else hosts.router.ports)
-    about = [
-        f"For {asked.goal}, by skblab tune {asked.file}: {told.confirmed}",
-        "Without an argument it sets that; with --revert it puts back what was there.",
-    ]
-    states = script.states(first.settings, told.knobs, found.baseline)
-    file = folder / page.SCRIPT
-    disk.write(file, script.script(home, about, states))
-    file.chmod(0o755)
-    if text := page.sysctl_conf(told.knobs):
-        disk.write(folder / page.SYSCTL, text)
-    disk.write(folder / page.TUNED, page.tuned_conf(told.knobs))
+    if of_script := script.settable(told.knobs):
+        about = [f"For {asked.goal}, by skblab tune {asked.file}: {told.confirmed}"]
+        disk.write(folder / page.SCRIPT, script.script(page.SCRIPT, about, of_script))
+    for name, text in (
+        (page.SYSCTL, page.sysctl_conf(told.knobs)),
+        (page.TUNED, page.tuned_conf(told.knobs)),
+    ):
+        if text:
+            disk.write(folder / name, text)

@@ -52,8 +52,8 @@ def run(
     better: Callable[[Run], Sequence[str]],
     *,
     resumed: bool,
-) -> Machine:
-    """Measure what the run in a folder lacks, and finish it; return its device under test.
+) -> None:
+    """Measure what the run in a folder lacks, and finish it.
 
     `better` names its settings that are better than the baseline by something.
     """
@@ -68,11 +68,12 @@ def run(
     commands = _commands(plan.experiment, machine, better(load(folder.path)))
     # A guest that counts has fewer CPUs than one that is timed.
     counted = replace(machine, cpus=Parameters.of(folder).cpus) if plan.exact else machine
-    only_here = _only_here(plan.experiment, counted)
+    # Nobody's own router is a testbed that others have not.
+    guests = KINDS[Parameters.of(folder).testbed].boots
+    only_here = _only_here(plan.experiment, counted) if guests else ()
     folder.finish(
         environment, reporter.timings, commands=commands, only_here=only_here, gaps=sweep.gaps
     )
-    return machine
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from skblab_analysis.base.errors import UsageError
 # No trial is made shorter than that.
 LEAST_SECONDS = 1.0
 # Trials are made shorter in steps of this share.
-STEPS = 100
+STEPS = 10_000
 
 
 def scaled(experiment: Experiment, scale: float) -> Experiment:
@@ -72,7 +72,11 @@ def told(experiment: Experiment, scale: float) -> Iterator[str]:
         f"measure.{name}.{field} = {_length(length, scale):g} (the file: {length:g})"
         for name, section in _sections(experiment.measure)
         for field, length in _lengths(section)
+        if _length(length, scale) != length
     )
+    if not lengths:
+        yield f"No trial is shorter: none is made shorter than {LEAST_SECONDS:g} s."
+        return
     yield f"Trials last {scale:g} of the time that the file asks for: {lengths}."
 
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from skblab.knobs.registry import ALIKE
 from skblab.knobs.values import Value, text
 from skblab.sweep.experiment import Experiment, differing
 from skblab_analysis.base.comparison import Measure
@@ -48,7 +49,8 @@ def require(experiment: Experiment, goal: Goal, file: str) -> None:
 def combine(experiment: Experiment, names: Sequence[str]) -> Chosen:
     """Return what of these settings, the best first, can be set together.
 
-    A setting that wants another value of a knob than a better one does is left out.
+    A setting that wants another value of a knob than a better one does is left out, and so is one
+    that adds nothing to them.
     """
     by_name = {setting.name: setting for setting in experiment.settings()}
     settings: list[str] = []
@@ -56,10 +58,22 @@ def combine(experiment: Experiment, names: Sequence[str]) -> Chosen:
     left: list[tuple[str, str]] = []
     for name in names:
         own = differing(experiment, by_name[name])
-        clash = next((knob for knob in own if knob in knobs and knobs[knob] != own[knob]), None)
+        clash = next((there for knob in own for there in _against(knob, own[knob], knobs)), None)
         if clash is not None:
             left.append((name, f"what is better wants {clash}={text(knobs[clash])}"))
+            continue
+        if settings and own.items() <= knobs.items():
+            left.append((name, "what is better has all of it"))
             continue
         settings.append(name)
         knobs |= own
     return Chosen(tuple(settings), knobs, tuple(left))
+
+
+def _against(knob: str, value: Value, chosen: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what is chosen already and is not to be had with a knob of this value."""
+    if knob in chosen and chosen[knob] != value:
+        yield knob
+    for alike in ALIKE:
+        if knob in alike:
+            yield from (other for other in chosen if other in alike and other != knob)

@@ -5,27 +5,28 @@ from __future__ import annotations
 
 import tomli_w
 
-from skblab.sweep.experiment import Experiment
+from skblab.sweep.experiment import Experiment, differing
 from skblab.sweep.experiment import Setting as Wanted
 from skblab.tune.choosing import Chosen
 
 # With fewer blocks no gain of a few per cent is significant (Student's t has two degrees of freedom
 # then). On the wall clock as many follow as the time has room for; what is counted repeats.
 LEAST_BLOCKS, MOST_BLOCKS = 3, 30
+MOST_NAME = 48
 # Settings of the second sweep.
 TOGETHER, BEST_ALONE = "all of it together", "the best alone"
 
 
 def first(experiment: Experiment, *, exact: bool = False) -> Experiment:
     """Return the experiment with as many blocks as its time has room for."""
-    return _named(experiment, f"{experiment.name}-tune", exact)
+    return _named(experiment, _short(experiment.name, "-tune"), exact)
 
 
 def confirming(experiment: Experiment, chosen: Chosen, *, exact: bool = False) -> Experiment:
     """Return what tries the chosen settings together, and the best of them alone."""
     best = next(one for one in experiment.settings() if one.name == chosen.settings[0])
     settings = [Wanted(name=TOGETHER, knobs=dict(chosen.knobs))]
-    if len(chosen.settings) > 1:
+    if differing(experiment, best) != dict(chosen.knobs):
         settings.append(Wanted(name=BEST_ALONE, knobs=best.knobs))
     made = experiment.model_copy(
         update={
@@ -38,7 +39,7 @@ def confirming(experiment: Experiment, chosen: Chosen, *, exact: bool = False) -
             "seed": experiment.seed + 1,
         }
     )
-    return _named(made, f"{experiment.name}-confirm", exact)
+    return _named(made, _short(experiment.name, "-confirm"), exact)
 
 
 def text(experiment: Experiment) -> str:
@@ -58,3 +59,8 @@ def _named(experiment: Experiment, name: str, exact: bool) -> Experiment:
         }
     )
     return experiment.model_copy(update={"name": name, "repeats": repeats})
+
+
+def _short(name: str, kind: str) -> str:
+    """Return the name of a run: a folder's has so many characters at most."""
+    return f"{name[: MOST_NAME - len(kind)]}{kind}"

@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from skblab.knobs.base import DEVICE
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
+from skblab.tune.script import REVERT, settable, sysctls
 
 SCRIPT, PAGE, SYSCTL, TUNED = "advice.sh", "advice.md", "sysctl.conf", "tuned.conf"
+Worth = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Told:
     """What both sweeps came to, in words that the report has for it.
 
-    `ranked`, `mixed` and `only_here` are settings with what they are worth; `left` those that are
-    not set together with better ones, each with the reason, `not_tested` those without a figure.
-    `confirmed` says what the second sweep found, and is empty if there was none; `why_none` why
-    nothing is advised, and is empty if something is.
+    `together` are the settings that are advised, `knobs` what they are. `ranked`, `elsewhere`,
+    `mixed` and `only_here` are settings with what they are worth; `left` those that are not set
+    with better ones, each with the reason, `not_tested` those without a figure. `confirmed` says
+    what the second sweep found, and is empty if there was none; `why_none` why nothing is advised,
+    and is empty if something is.
     """
 
     question: str
@@ -29,13 +31,16 @@ class Told:
     where: str
     kernel: str
     traffic: Sequence[str]
-    ranked: Sequence[tuple[str, str]]
-    mixed: Sequence[tuple[str, str]]
-    only_here: Sequence[tuple[str, str]]
-    left: Sequence[tuple[str, str]]
-    not_tested: Sequence[tuple[str, str]]
+    together: Sequence[str]
+    ranked: Sequence[Worth]
+    elsewhere: Sequence[Worth]
+    mixed: Sequence[Worth]
+    only_here: Sequence[Worth]
+    left: Sequence[Worth]
+    not_tested: Sequence[Worth]
     no_gain: Sequence[str]
     confirmed: str
+    caution: str
     why_none: str
     reports: Sequence[str]
     knobs: Mapping[str, Value]
@@ -56,22 +61,18 @@ def page(told: Told) -> Iterator[str]:
             yield ""
             yield told.confirmed
     else:
-        yield f"**Set this.** {told.confirmed}"
+        yield f"**Set {' and '.join(told.together)}.** {told.confirmed}"
+        if told.caution:
+            yield ""
+            yield told.caution
         yield ""
-        yield "```sh"
-        yield from by_hand(told.knobs)
-        yield "```"
+        yield from (f"    {line}" for line in by_hand(told.knobs))
         yield ""
-        sysctl = f"{SYSCTL} into /etc/sysctl.d, or " if sysctls(told.knobs) else ""
-        yield (
-            f"{DEVICE} is each network device of the router. `sh {SCRIPT}` does the same with the "
-            f"devices' names of this testbed, and `sh {SCRIPT} --revert` puts back what the "
-            f"sweep's baseline has, or what the sweep found. To keep it over a reboot, take "
-            f"{sysctl}{TUNED} and {SCRIPT} as a profile into /etc/tuned."
-        )
+        yield from _how(told.knobs)
     for title, rows in (
         ("What each setting is worth alone", told.ranked),
-        ("Better, but not set together with the others", told.left),
+        ("Better, but not set with the others", told.left),
+        ("Better by another figure than the one that was asked for", told.elsewhere),
         ("Good by one figure and bad by another", told.mixed),
         ("Good on this testbed only", told.only_here),
         ("Not tested", told.not_tested),
@@ -92,6 +93,26 @@ def page(told: Told) -> Iterator[str]:
     yield from (f"- {report}" for report in told.reports)
 
 
+def _how(knobs: Mapping[str, Value]) -> Iterator[str]:
+    """Yield how to set them, sentence by sentence."""
+    yield f"{DEVICE} is each network device of the router; words in capitals are yours to fill in."
+    of_script = settable(knobs)
+    if of_script:
+        rest = "all of it" if len(of_script) == len(knobs) else ", ".join(of_script)
+        yield (
+            f"On the router, `sh {SCRIPT} {DEVICE} …` sets {rest} and keeps what was there; "
+            f"`sh {SCRIPT} {REVERT}` puts that back."
+        )
+    if others := [name for name in knobs if name not in of_script]:
+        yield f"To set by hand, or by your distribution's own files: {', '.join(others)}."
+    if plain := sysctl_conf(knobs):
+        lasting = f"{SYSCTL} in /etc/sysctl.d"
+        if tuned_conf(knobs):
+            lasting += f", or {TUNED} in a folder of /etc/tuned"
+        kept = plain.count("\n")
+        yield f"To keep {'it' if kept == len(knobs) else 'the sysctls'} over a reboot: {lasting}."
+
+
 def by_hand(knobs: Mapping[str, Value]) -> Iterator[str]:
     """Yield what a person types to set knobs; what only a boot sets is a comment."""
     for name, value in knobs.items():
@@ -99,27 +120,18 @@ def by_hand(knobs: Mapping[str, Value]) -> Iterator[str]:
         yield f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}"
 
 
-def sysctls(knobs: Mapping[str, Value]) -> dict[str, str]:
-    """Return the sysctls of knobs that are nothing else, by their names."""
-    found: dict[str, str] = {}
-    for name, value in knobs.items():
-        words = shlex.split(KNOBS[name].by_hand(value))
-        if words[:2] == ["sysctl", "-w"]:
-            found |= dict(word.split("=", 1) for word in words[2:] if "=" in word)
-    return found
-
-
 def sysctl_conf(knobs: Mapping[str, Value]) -> str:
-    """Return a file for /etc/sysctl.d, with DEVICE where a device's name belongs."""
-    return "".join(f"{name} = {value}\n" for name, value in sysctls(knobs).items())
+    """Return a file for /etc/sysctl.d; what is of a device is a comment. Empty without sysctls."""
+    return "".join(
+        f"{'# for each device: ' if DEVICE in name else ''}{name} = {value}\n"
+        for name, value in sysctls(knobs).items()
+    )
 
 
 def tuned_conf(knobs: Mapping[str, Value]) -> str:
-    """Return a profile of TuneD: sysctls without a device's name by itself, the rest by script."""
+    """Return a profile of TuneD with the sysctls that are of no device; empty without any."""
     plain = {name: value for name, value in sysctls(knobs).items() if DEVICE not in name}
-    lines = ["[main]", "summary=What skblab tune advised"]
-    if plain:
-        lines += ["", "[sysctl]", *(f"{name}={value}" for name, value in plain.items())]
-    # TuneD calls it with start and stop.
-    lines += ["", "[script]", f"script=${{i:PROFILE_DIR}}/{SCRIPT}"]
-    return "\n".join(lines) + "\n"
+    if not plain:
+        return ""
+    lines = ["[main]", "summary=What skblab tune advised", "", "[sysctl]"]
+    return "".join(f"{line}\n" for line in (*lines, *(f"{k}={v}" for k, v in plain.items())))

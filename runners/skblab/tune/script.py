@@ -1,85 +1,127 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The script that sets what is advised, and with --revert puts back what was there.
+"""The script that sets on a router what is advised, and with --revert puts back what it found.
 
-Its commands are those of the sweep that tried them, for the ports of the router's own names.
+It has only what one file or one offload flag sets. It keeps what was there before it sets anything,
+puts that back if something fails, and never touches rules, routes, queues, interrupts or tracked
+connections: those of a router are its owner's, and those of a sweep are made up.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
+from skblab.knobs.base import DEVICE
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Value, text
-from skblab.machine.device import Device, Machine
-from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.settings.rows import ReadBack
+from skblab.knobs.values import Value
 
-SET, REVERT = "set", "--revert"
-# What TuneD calls a profile's script with.
-START, STOP = "start", "stop"
+REVERT = "--revert"
+SAVED = "/var/lib/skblab-advice"
+_SYSCTL = re.compile(r"sysctl -w ((?:[\w./-]+=[\w.-]+ ?)+)")
+_FILE = re.compile(rf"echo ([\w.-]+) >(/sys/class/net/{DEVICE}/[\w./-]+)")
+_FEATURE = re.compile(rf"ethtool -K {DEVICE} ([\w-]+) (on|off)")
+# Names by which ethtool takes a feature and does not show it.
+_SHOWN = {
+    "gro": "generic-receive-offload",
+    "gso": "generic-segmentation-offload",
+    "lro": "large-receive-offload",
+    "tso": "tcp-segmentation-offload",
+    "rx": "rx-checksumming",
+    "tx": "tx-checksumming",
+    "sg": "scatter-gather",
+}
 
-
-def at_home(machine: Machine, ports: Sequence[str] | None) -> Machine:
-    """Return the router outside of a sweep: in no namespace, its ports by their own names."""
-    if ports is None:
-        return machine.entered
-    devices = tuple(
-        Device(port, None, device.beyond)
-        for device, port in zip(machine.devices, ports, strict=True)
-    )
-    return replace(machine, devices=devices, netns=None)
-
-
-def states(
-    found: Iterable[ReadBack], knobs: Mapping[str, Value], baseline: Mapping[str, Value]
-) -> dict[str, tuple[str, str]]:
-    """Return for each knob what it was and what it is to be, as trials of a sweep had it.
-
-    It was what the baseline has, and else what the sweep found. SkblabError for a knob that no
-    trial has set.
-    """
-    was: dict[str, str] = {}
-    wanted: dict[str, str] = {}
-    for row in found:
-        if row.knob in baseline and row.value == text(baseline[row.knob]):
-            was.setdefault(row.knob, row.wanted)
-        if row.knob in knobs and row.value == text(knobs[row.knob]):
-            wanted.setdefault(row.knob, row.wanted)
-            if row.knob not in baseline:
-                was.setdefault(row.knob, row.before)
-    set_by_scripts = [name for name in knobs if not KNOBS[name].boot]
-    if lacking := [name for name in set_by_scripts if name not in wanted or name not in was]:
-        raise SkblabError(f"no trial has set {', '.join(lacking)}")
-    return {name: (was[name], wanted[name]) for name in set_by_scripts}
-
-
-def script(machine: Machine, about: Sequence[str], found: Mapping[str, tuple[str, str]]) -> str:
-    """Return the script; `found` has for each knob what it was and what it is to be."""
-    # Undone in the opposite order: what came last may rest on what came first.
-    undo = [_restoring(machine, knob, was) for knob, (was, _) in reversed(list(found.items()))]
-    do = [_restoring(machine, knob, wanted) for knob, (_, wanted) in found.items()]
-    comments = "".join(f"# {line}\n" for line in about)
-    return f"""#!/bin/sh
+_SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-{comments}set -eu
-case "${{1-{SET}}}" in
-{SET} | {START})
-{_indented(do)}\t;;
-{REVERT} | {STOP})
-{_indented(undo)}\t;;
-*)
-\techo "expected nothing, which sets it, or {REVERT}, which puts it back" >&2
-\texit 2
-\t;;
+{about}
+# Set it:     sh {name} DEVICE…     the network devices of the router
+# Put back:   sh {name} {revert}
+set -eu
+saved={saved}
+
+# The newest first: what came last is put back first.
+save() {{
+	printf '%s\\n' "$1" | cat - "$saved" >"$saved.new"
+	mv "$saved.new" "$saved"
+}}
+
+put() {{
+	[ -w "$1" ] || {{ echo "$0: $1 cannot be written" >&2; exit 1; }}
+	save "printf '%s\\\\n' '$(cat "$1")' >'$1'"
+	printf '%s\\n' "$2" >"$1"
+}}
+
+feature() {{
+	was=$(ethtool -k "$1" | sed -n "s/^$2: \\([a-z]*\\).*/\\1/p")
+	save "ethtool -K '$1' $2 $was"
+	ethtool -K "$1" "$2" "$3"
+}}
+
+back() {{
+	sh -e "$saved"
+	rm "$saved"
+}}
+
+if [ "${{1-}}" = {revert} ]; then
+	[ -e "$saved" ] || {{ echo "$0: nothing is set by it" >&2; exit 2; }}
+	back
+	exit
+fi
+case "${{1-}}" in "" | -*)
+	echo "$0: expected the router's network devices, or {revert}" >&2
+	exit 2
+	;;
 esac
+if [ -e "$saved" ]; then
+	echo "$0: it is set already; sh $0 {revert} puts back what was there" >&2
+	exit 2
+fi
+for device; do
+	[ -d "/sys/class/net/$device" ] || {{ echo "$0: no network device $device" >&2; exit 2; }}
+done
+: >"$saved"
+trap '[ $? = 0 ] || {{ echo "$0: it failed; putting back" >&2; back; }}' EXIT
+{once}for device; do
+	:
+{each}done
 """
 
 
-def _restoring(machine: Machine, knob: str, state: str) -> str:
-    return f"sh -ec {shlex.quote(KNOBS[knob].restore(machine, state))}\n"
+def settable(knobs: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the knobs that the script sets."""
+    return {name: value for name, value in knobs.items() if list(_calls(name, value))}
 
 
-def _indented(commands: Sequence[str]) -> str:
-    return "".join(f"\t{command}" for command in commands) or "\t:\n"
+def script(name: str, about: Sequence[str], knobs: Mapping[str, Value]) -> str:
+    """Return the script of knobs that are `settable`; `about` are lines of its comment."""
+    calls = [call for knob, value in knobs.items() for call in _calls(knob, value)]
+    return _SCRIPT.format(
+        about="\n".join(f"# {line}" for line in about),
+        name=name,
+        revert=REVERT,
+        saved=shlex.quote(SAVED),
+        once="".join(f"{call}\n" for call in calls if "$device" not in call),
+        each="".join(f"\t{call}\n" for call in calls if "$device" in call),
+    )
+
+
+def sysctls(knobs: Mapping[str, Value]) -> dict[str, str]:
+    """Return the sysctls that knobs are, by their names, with DEVICE for a device's."""
+    found: dict[str, str] = {}
+    for name, value in knobs.items():
+        if match := _SYSCTL.fullmatch(KNOBS[name].by_hand(value)):
+            found |= dict(word.split("=", 1) for word in match[1].split())
+    return found
+
+
+def _calls(name: str, value: Value) -> Iterator[str]:
+    """Yield the calls of the script's functions that set a knob; none if it is nothing like it."""
+    by_hand = KNOBS[name].by_hand(value)
+    for key, wanted in sysctls({name: value}).items():
+        path = f"/proc/sys/{key.replace('.', '/')}".replace(DEVICE, "$device")
+        yield f'put "{path}" {wanted}'
+    if match := _FILE.fullmatch(by_hand):
+        yield f'put "{match[2].replace(DEVICE, "$device")}" {match[1]}'
+    if match := _FEATURE.fullmatch(by_hand):
+        yield f'feature "$device" {_SHOWN.get(match[1], match[1])} {match[2]}'
