@@ -52,6 +52,7 @@ COMMANDS = {
     "tune": "skblab.commands.tune:tune",
     "resume": "skblab.commands.sweep:resume",
     "report": "skblab.commands.report:report",
+    "bundle": "skblab.commands.bundle:bundle",
     "cleanup": "skblab.commands.sweep:cleanup",
     "profile": "skblab.commands.profile:profile",
     "compare": "skblab.commands.compare:compare",

@@ -17,7 +17,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("manual",),
     ("cli",),
     ("commands",),
-    ("analyze", "calibrate", "compare", "demo", "doctor", "figures", "selftests", "soak", "tune"),
+    (
+        *("analyze", "bundle", "calibrate", "compare", "demo", "doctor", "figures"),
+        *("selftests", "soak", "tune"),
+    ),
     ("sweep", "traffic"),
     ("probe",),
     ("bench",),

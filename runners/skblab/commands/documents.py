@@ -340,6 +340,7 @@ WITHOUT = {
     "lab-root": "a path",
     "boot": "what its command prints",
     "ssh": "what its command prints",
+    "bundle": "where the archive is, and its size",
     "cleanup": "how many testbeds it put back",
     "traffic echo": "the document of its program, always",
     "traffic export": "how many packets it has written",
