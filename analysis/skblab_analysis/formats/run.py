@@ -20,7 +20,9 @@ from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.ledger import Ledger, of_before
 from skblab_analysis.trials.rows import Clock, Setting
 
-RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=48)]
+# Characters of a run's name.
+MOST_NAME = 48
+RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MOST_NAME)]
 
 
 class _Part(BaseModel):

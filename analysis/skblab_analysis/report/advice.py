@@ -121,13 +121,13 @@ def asked(run: Run) -> bool:
 
 def candidates(run: Run) -> list[str]:
     """Return every setting that is better than the baseline by something, the best first."""
-    return [name for name, better, _ in _changed(_trusted(run)) if better]
+    return [name for name, better, _ in _changed(_trusted(_deciding(run))) if better]
 
 
 def of(run: Run) -> Advice:
     """Return what a run advises."""
     found = _deciding(run)
-    trusted = [comparison for comparison in found if told.unreliable(comparison) is None]
+    trusted = _trusted(found)
     several = len({comparison.where for comparison in trusted}) > 1
     settings = [
         Setting(name, better, worse, run.only_here.get(name, ""), _commands(run, name), several)
@@ -185,8 +185,8 @@ def _deciding(run: Run) -> list[Comparison]:
     ]
 
 
-def _trusted(run: Run) -> list[Comparison]:
-    return [found for found in _deciding(run) if told.unreliable(found) is None]
+def _trusted(found: Sequence[Comparison]) -> list[Comparison]:
+    return [comparison for comparison in found if told.unreliable(comparison) is None]
 
 
 def _changed(

@@ -243,7 +243,7 @@ def _swept(asked: Asked, wanted: Experiment, file: Path, minutes: float, reporte
 
 def _gain(setting: Setting, goal: Goal) -> float:
     """Return by which part a setting is better for a goal; 0 if it is not."""
-    worths = (worth for worth in setting.better if worth.of.measure == choosing.MEASURED_BY[goal])
+    worths = (worth for worth in setting.better if worth.of.measure == goal)
     return max((worth.gain for worth in worths), default=0.0)
 
 
@@ -287,7 +287,7 @@ def _held(chosen: Chosen, second: Run, found: Experiment, asked: Asked) -> tuple
 
 def _clearly(one: Setting, other: Setting, goal: Goal) -> bool:
     """Return whether one is better than another by more than its own interval."""
-    found = [worth for worth in one.better if worth.of.measure == choosing.MEASURED_BY[goal]]
+    found = [worth for worth in one.better if worth.of.measure == goal]
     worth = max(found, key=lambda each: each.gain)
     margin = worth.difference.margin or 0.0
     part = worth.of.of_whole(worth.difference, margin) or 0.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -122,15 +123,16 @@ class Request:
                 "[measure.throughput], which searches the highest rate; or count instructions "
                 "with --exact"
             )
-        asked = _in_time(found, self.scale_of(found), self.minutes)
+        asked = _in_time(found, self.times, self.minutes)
         return make_plan(asked, exact=self.exact, cpus=self.exact_cpus(found))
 
-    def scale_of(self, found: Experiment) -> float:
-        """Return how many times as long as its file says an experiment's trials are."""
+    @cached_property
+    def times(self) -> float:
+        """How many times as long as its file says its trials are: found by making many plans."""
         scale = self.scale or 1.0
         if self.exact or self.minutes is None:
             return scale
-        asked = shorter.scaled(found, scale)
+        asked = shorter.scaled(read(self.file), scale)
         fits = shorter.share(
             asked, self.minutes, lambda fewest: make_plan(fewest, exact=False).seconds()
         )
@@ -196,9 +198,8 @@ class Request:
     def told(self, plan: Plan) -> Iterator[str]:
         """Yield what of its file the plan does not measure, or not as long, in sentences."""
         yield from told(plan, self.at_once)
-        found = read(self.file)
         if not self.exact:
-            yield from shorter.told(found, self.scale_of(found))
+            yield from shorter.told(read(self.file), self.times)
         if self.minutes is not None and not self.exact and calibrated(plan):
             yield (
                 "With --minutes, rates that the tester alone does not send are left out: it is "
@@ -264,7 +265,7 @@ class Request:
             if (cpus := self.exact_cpus(experiment)) != 1:
                 parameters["cpus"] = cpus
                 again.append(f"--cpus {cpus}")
-        if not self.exact and (scale := self.scale_of(read(self.file))) != 1:
+        if not self.exact and (scale := self.times) != 1:
             parameters["scale"] = scale
         if self.minutes is not None:
             parameters["minutes"] = self.minutes

@@ -10,17 +10,11 @@ from typing import Literal, get_args
 from skblab.knobs.registry import ALIKE
 from skblab.knobs.values import Value, text
 from skblab.sweep.experiment import Experiment, differing
-from skblab_analysis.base.comparison import Measure
 from skblab_analysis.base.errors import UsageError
 
+# Each is the name of the measure that it is judged by.
 Goal = Literal["throughput", "latency", "instructions"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-# By which measure a goal is judged.
-MEASURED_BY: Mapping[Goal, Measure] = {
-    "throughput": "throughput",
-    "latency": "latency",
-    "instructions": "instructions",
-}
 
 
 @dataclass(frozen=True)

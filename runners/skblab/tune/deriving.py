@@ -8,11 +8,11 @@ import tomli_w
 from skblab.sweep.experiment import Experiment, differing
 from skblab.sweep.experiment import Setting as Wanted
 from skblab.tune.choosing import Chosen
+from skblab_analysis.formats.run import MOST_NAME
 
 # With fewer blocks no gain of a few per cent is significant (Student's t has two degrees of freedom
 # then). On the wall clock as many follow as the time has room for; what is counted repeats.
 LEAST_BLOCKS, MOST_BLOCKS = 3, 30
-MOST_NAME = 48
 # Settings of the second sweep.
 TOGETHER, BEST_ALONE = "all of it together", "the best alone"
 
