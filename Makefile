@@ -95,20 +95,20 @@ PYTEST = $(VENV)/bin/python -m pytest -n $(call more_workers,1)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 
-# Before the tests, not in one of them: with an empty cache a compile takes a quarter of an hour, the
-# time of a test is limited, and workers that wait for a lock would take turns with the compiler.
-# Linters have the processor that a link leaves.
-.PHONY: checked
-checked: setup dev
-	@$(MAKE) --no-print-directory -j2 lint kernel
-
 # Only slow tests boot a kernel without our patches: with an empty cache it takes ten minutes more.
 .PHONY: kernels
 kernels: kernel ## build the kernels that slow tests boot: patched, and as Debian has it (cached)
 	@$(SKBLAB) kernel build --kernel 6.12
 
+# The kernel before the tests, not in one of them: with an empty cache a compile takes a quarter of an
+# hour, the time of a test is limited, and workers that wait for a lock would take turns with the
+# compiler. Linters beside them: guests leave a processor free now and then.
 .PHONY: test
-test: setup dev checked ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup dev kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
+	@$(MAKE) --no-print-directory -j2 lint not-slow
+
+.PHONY: not-slow
+not-slow: dev
 	@$(VENV)/bin/python -m pytest -n $(call more_workers,2) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
@@ -118,7 +118,7 @@ test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=3
 
 # In tests they would be built beside others that take the processors, and the sweeps wait for them.
 .PHONY: all-kernels
-all-kernels: checked kernels
+all-kernels: lint kernels
 	@$(SKBLAB) kernel build --flavour rt
 	@$(SKBLAB) kernel build --flavour debug
 

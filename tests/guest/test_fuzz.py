@@ -15,7 +15,7 @@ from skblab_analysis.base.errors import SkblabError
 
 FULL_SECONDS = int(os.environ.get("SKBLAB_FUZZ_SECONDS", "600"))
 SLICE_SECONDS = 20
-MOMENT = 2
+MOMENT = 1
 
 
 @pytest.mark.labroot

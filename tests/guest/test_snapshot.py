@@ -53,6 +53,7 @@ def look(lab: LabRoot, kernel: Kernel, *, exact: bool = False) -> list[str]:
     raise AssertionError("a guest was not made as it was to be")
 
 
+@pytest.mark.slow
 def test_two_of_one(lab: LabRoot, stock: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = look(lab, stock), look(lab, stock)
     monkeypatch.setenv(snapshot.VARIABLE, "off")

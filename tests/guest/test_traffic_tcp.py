@@ -98,7 +98,7 @@ def test_what_no_port_is_left_for_is_counted(program: str, tmp_path: Path) -> No
     assert server["transactions"]["completed"] == 20
 
 
-def test_trouble_is_one_line(run_skblab: Skblab) -> None:
+def test_trouble_is_one_line(program: str) -> None:
     refused = "no connection to 127.0.0.1:9: ECONNREFUSED; does tcp-serve run there?"
     for words, status, told in (
         (("tcp-crr", "--to", "127.0.0.1:9"), 1, refused),
@@ -113,7 +113,7 @@ def test_trouble_is_one_line(run_skblab: Skblab) -> None:
         (("tcp-serve", "--bind", "192.0.2.9:9"), 2, "no interface here has this address"),
         (("tcp-serve",), 2, "--bind <ADDR:PORT>"),
     ):
-        done = run_skblab("traffic", *words)
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (status, 1), done.stderr
         assert told in done.stderr
         # What ran has a report, whatever came of it.

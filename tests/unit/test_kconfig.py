@@ -122,7 +122,7 @@ def test_reasons_file_with_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.labroot
-@pytest.mark.parametrize("flavour", ["stock", "rt"])
+@pytest.mark.parametrize("flavour", ["stock", pytest.param("rt", marks=pytest.mark.slow)])
 def test_no_unexplained_difference_from_debian(flavour: str, lab: LabRoot) -> None:
     known = next(name for name in FLAVOURS if name == flavour)
     found = debian.compare(known, lab, Reporter())
@@ -254,6 +254,7 @@ def test_what_options_of_the_users_own_take_away_is_lacking(
 
 
 @pytest.mark.labroot
+@pytest.mark.slow
 def test_only_base_may_be_lacking_in_a_foreign_kernel(
     tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
 ) -> None:
