@@ -8,12 +8,13 @@ layers, cpu and work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from skblab_analysis import tables
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard
@@ -87,6 +88,22 @@ class Run:
         """The settings whose effect is one of this testbed, each with the reason."""
         return {said.setting: said.reason for said in self.document.only_here}
 
+    def against(self, baseline: str) -> Run:
+        """Return the run with another of its settings as the one that others are compared with.
+
+        What was the baseline is a setting like others then, and so is what it was measured as a
+        second time: of the new one it is not known by how much it differs from itself.
+        """
+        plan = self.document.plan
+        settings = (baseline, *(name for name in plan.settings if name not in (baseline, AGAIN)))
+        tables = {
+            model: tuple(_renamed(row) for row in rows) for model, rows in self.tables.items()
+        }
+        changed = plan.model_copy(update={"baseline": baseline, "settings": settings})
+        return replace(
+            self, document=self.document.model_copy(update={"plan": changed}), tables=tables
+        )
+
     def ledgers(self, clock: Clock = "wall") -> list[Ledger]:
         """Return the ledgers of a clock, one for each trial that has one and is of no sweep.
 
@@ -136,6 +153,13 @@ class Run:
     def setting_order(self, names: Iterable[str]) -> list[str]:
         """Return settings in the order of the plan; what it does not name is last."""
         return sorted(names, key=_places(self.document.plan.settings))
+
+
+def _renamed(row: Numbered) -> Numbered:
+    """Return a row under another name if it is of the baseline's second time."""
+    if isinstance(row, OfRow) and row.setting == AGAIN:
+        return row.model_copy(update={"setting": f"{AGAIN}, as it was"})
+    return row
 
 
 def _places(names: Sequence[str]) -> Callable[[str], int]:

@@ -36,7 +36,12 @@ FOR_COMMANDS = FOR_ALL | {"report"}
 FOR_PAGES = FOR_ALL | {"versions_page"}
 OF_A_MEASURE = frozenset(("rows",))
 SHOWS = OF_A_MEASURE | {"late", "series", "summary", "tables", "trial_view", "view"}
-MAY_USE = {"commands": (FOR_COMMANDS, SHOWS), "pages": (FOR_PAGES, OF_A_MEASURE)}
+MAY_USE = {
+    "commands": (FOR_COMMANDS, SHOWS),
+    "pages": (FOR_PAGES, OF_A_MEASURE),
+    # It goes on with what a report advises.
+    "tune": (FOR_COMMANDS, OF_A_MEASURE),
+}
 
 
 def imported(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

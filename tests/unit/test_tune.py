@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import test_sweep_wall as walls
@@ -24,6 +25,7 @@ from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.values import Value
 from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
+from skblab.testbeds import Offered, Sending
 from skblab.testbeds.netns import Netns
 from skblab.tune import choosing, deriving, page, script
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
@@ -276,16 +278,21 @@ class Alike(walls.Guest):
 
 
 def tuned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guests: list[walls.Guest]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    guests: Sequence[walls.Guest],
+    text: str = walls.SLOW_BASELINE,
 ) -> tuple[dict[str, object], Path]:
     """Tune with made-up guests, one after the other, the last one again and again."""
 
     @contextlib.contextmanager
     def guest(*_: object) -> Iterator[tuple[Netns, Applier]]:
-        one = guests.pop(0) if len(guests) > 1 else guests[0]
+        one = left.pop(0) if len(left) > 1 else left[0]
         yield cast(Netns, one), cast(Applier, one)
 
+    left = list(guests)
     file = walls.as_if_booted(tmp_path, monkeypatch, guest)
+    file.write_text(text)
     monkeypatch.setattr(tuning, "gnuplot", lambda root: fake_gnuplot)
     call = ["tune", str(file), "--testbed", "netns", "--minutes", "600", "--json"]
     monkeypatch.setattr(deriving, "MOST_BLOCKS", 3)
@@ -331,6 +338,118 @@ def test_where_no_setting_is_better_there_is_no_second_sweep(
     assert document["settings"] == [] and document["confirmed"] == ""
     assert str(document["why_none"]).startswith("No setting is significantly better")
     assert not (folder / "confirm.toml").exists()
+
+
+SEVERAL = """
+name = "few"
+question = "What is wrong here?"
+[baseline]
+rp_filter = 1
+netdev_budget = 300
+dev_weight = 64
+[[setting]]
+name = "no filter"
+knobs = { rp_filter = 0 }
+[[setting]]
+name = "budget"
+knobs = { netdev_budget = 600 }
+[[setting]]
+name = "weight"
+knobs = { dev_weight = 128 }
+[measure.throughput]
+trials = 1
+[repeats]
+least = 2
+most = 2
+"""
+
+
+@dataclass
+class Among(walls.Guest):
+    """A guest whose router is as slow as `slow` says of its knobs, from 0 (not) to 1."""
+
+    slow: Callable[[Mapping[str, Value]], float] = lambda _: 0.0
+    router: float = walls.ROUTER
+
+    def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
+        self.router = walls.ROUTER - self.slow(settings) * (walls.ROUTER - walls.SLOW)
+        return [
+            Applied(name, value, "as it was", str(value), str(value))
+            for name, value in settings.items()
+        ]
+
+    def offer(self, sending: Sending) -> Offered:
+        offered = super().offer(sending)
+        if sending.tester:
+            return offered
+        passed = min(offered.sent, int(self.router * offered.microseconds / 1e6))
+        return replace(offered, forwarded=passed, received=passed)
+
+
+def is_set(knobs: Mapping[str, Value], *names: str) -> bool:
+    wanted = {"no filter": ("rp_filter", 0), "budget": ("netdev_budget", 600)}
+    wanted["weight"] = ("dev_weight", 128)
+    return all(knobs.get(wanted[name][0]) == wanted[name][1] for name in names)
+
+
+@pytest.mark.parametrize(
+    ("slow", "advised", "added"),
+    [
+        # Neither is seen alone.
+        (
+            lambda knobs: 0.0 if is_set(knobs, "no filter", "budget") else 1.0,
+            ["budget", "no filter"],
+            {"no filter": "throughput −", "budget": "throughput −", "weight": "no significant"},
+        ),
+        # One of two is enough.
+        (
+            lambda knobs: 0.0 if is_set(knobs, "no filter") or is_set(knobs, "budget") else 1.0,
+            ["no filter"],
+            dict.fromkeys(("no filter", "budget", "weight"), "no significant"),
+        ),
+        # Both are good, and the third takes from them what it gives alone.
+        (
+            lambda knobs: (
+                0.9
+                - 0.4 * is_set(knobs, "no filter")
+                - 0.4 * is_set(knobs, "budget")
+                + (0.1 if is_set(knobs, "no filter") else -0.1) * is_set(knobs, "weight")
+            ),
+            ["budget", "no filter"],
+            {"no filter": "throughput −", "budget": "throughput −", "weight": "throughput +"},
+        ),
+    ],
+    ids=["together", "instead", "against"],
+)
+def test_what_helps_only_with_others_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    slow: Callable[[Mapping[str, Value]], float],
+    advised: list[str],
+    added: dict[str, str],
+) -> None:
+    document, folder = tuned(tmp_path, monkeypatch, [Among(slow=slow)], SEVERAL)
+    assert sorted(cast(list[str], document["settings"])) == advised
+    assert document["why_none"] == ""
+    told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
+    _, _, part = told.partition("## What each adds to all the others\n\n")
+    lines = dict(line[2:].split(": ", 1) for line in part.partition("\n\n")[0].splitlines())
+    assert lines.keys() == added.keys()
+    for name, words in added.items():
+        assert lines[name].startswith(f"without it, {words}"), lines
+    for name in added.keys() - set(advised):
+        if f"- {name}: throughput +" in told:
+            assert f"- {name}: with" in told
+    each = tomllib.loads((folder / "each.toml").read_text())
+    assert [setting["name"] for setting in each["setting"]] == [
+        TOGETHER,
+        *(f"without {name}" for name in chosen_order(each)),
+    ]
+    assert len(cast(list[str], document["reports"])) == 3
+
+
+def chosen_order(each: Mapping[str, Any]) -> list[str]:
+    return [setting["name"].removeprefix("without ") for setting in each["setting"][1:]]
 
 
 def test_bad_usage_is_one_line() -> None:

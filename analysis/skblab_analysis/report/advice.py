@@ -141,6 +141,21 @@ def of(run: Run) -> Advice:
     return Advice(tuple(ranked), tuple(mixed), tuple(here), why)
 
 
+def leanings(run: Run, measure: str) -> dict[str, tuple[Worth, ...]]:
+    """Return what each setting is worth by a measure, significant or not, in the plan's order.
+
+    Those come first that gain the most. What a baseline that differs from itself hides is left out.
+    """
+    found: dict[str, list[Worth]] = {}
+    for comparison in _trusted(_deciding(run)):
+        if comparison.measure == measure and comparison.wording is not None:
+            for change in comparison.others:
+                worths = found.setdefault(change.setting, [])
+                worths.append(Worth(comparison, change.difference))
+    ordered = sorted(found.items(), key=lambda item: -max(worth.gain for worth in item[1]))
+    return {name: tuple(worths) for name, worths in ordered}
+
+
 def lines(advice: Advice) -> Iterator[str]:
     """Yield advice for a terminal, line by line."""
     if advice.why_none:

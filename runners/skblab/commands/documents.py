@@ -59,10 +59,10 @@ class Tuned(_Part):
     experiment: str
     settings: tuple[str, ...] = Field(description="what to set together, the best first")
     confirmed: str = Field(
-        description="what the second sweep found, in words; empty: there is none"
+        description="what was found when it was measured again, in words; empty: it was not"
     )
     why_none: str = Field(description="why nothing is to be set; empty if something is")
-    reports: tuple[str, ...] = Field(description="the pages of both sweeps")
+    reports: tuple[str, ...] = Field(description="the pages of the sweeps")
 
 
 class BuiltKernel(model.Record):

@@ -28,9 +28,10 @@ from skblab.sweep.experiment import Experiment
 from skblab.sweep.request import Request, read
 from skblab.sweep.spent import spent
 from skblab.testbeds import KINDS, NETNS
-from skblab.tune import choosing, deriving, page, script
+from skblab.tune import adding, choosing, deriving, page, script
+from skblab.tune.adding import Added
 from skblab.tune.choosing import Chosen, Goal
-from skblab.tune.deriving import BEST_ALONE, LEAST_BLOCKS, TOGETHER
+from skblab.tune.deriving import BEST_ALONE, LEAST_BLOCKS, TOGETHER, WHOLE
 from skblab_analysis.base import disk
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -42,8 +43,9 @@ from skblab_analysis.report.advice import Setting
 from skblab_analysis.report.page import build_report
 from skblab_analysis.trials.rows import TrialRow
 
-# Of the time that is given, so much is for the sweep over all settings.
-SWEEP_SHARE = 0.6
+# Of the time that is given, so much is for the sweep over all settings, and at least so much for
+# the last one, of what was chosen.
+SWEEP_SHARE, CONFIRM_SHARE = 0.5, 0.25
 LEAST_MINUTES = 1.0
 
 
@@ -108,11 +110,11 @@ def tune(
 ) -> None:
     """Find settings that are better, try them together, and write down what to set.
 
-    skblab sweeps the settings of an experiment file, chooses those that are significantly better
-    than the baseline, and measures them together, in guests that are booted anew or on your hosts.
-    Only what is better again is advised. It writes results/tune-<name>-<time>/ with advice.md, a
-    script that sets on the router what files and offload flags set and with --revert puts back
-    what it found, and files for sysctl.d and TuneD.
+    skblab sweeps the settings of an experiment file. Those that may help it measures all at once,
+    and all but each: some help only together. What is needed it measures once more, in guests that
+    are booted anew or on your hosts. Only what is better again is advised. It writes
+    results/tune-<name>-<time>/ with advice.md, a script that sets on the router what files and
+    offload flags set and with --revert puts back what it found, and files for sysctl.d and TuneD.
 
     Example: `skblab tune quick --for throughput`
     """
@@ -149,34 +151,47 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
         SWEEP_SHARE * asked.minutes,
         reporter,
     )
-    took = spent(Journal(first.folder / JOURNAL).read()) / 60
+    took = _took(first)
     advised = advice.of(first)
     better = sorted(
         (one for one in advised.ranked if _gain(one, asked.goal) > 0),
         key=lambda one: -_gain(one, asked.goal),
     )
-    chosen = choosing.combine(found, [one.name for one in better])
+    names = [one.name for one in better]
+    whole = choosing.combine(found, adding.together(first, names, asked.goal))
+    each, not_tried = _each(asked, found, whole, folder, asked.minutes - took, reporter)
+    added = None if each is None else adding.judged(each, found, whole, asked.goal)
+    needed = [name for name, _ in added.needed] if added else []
+    chosen = choosing.combine(found, needed or names)
     second: Run | None = None
     kept, why_none, confirmed = Chosen((), {}), "", ""
     if chosen.settings:
+        # Of two that make up for each other, neither is needed.
+        others = whole if added and set(names) - set(needed) else None
+        left = asked.minutes - took - (_took(each) if each else 0.0)
         try:
             second = _swept(
                 asked,
-                deriving.confirming(found, chosen, exact=asked.request.exact),
+                deriving.confirming(found, chosen, others, exact=asked.request.exact),
                 folder / "confirm.toml",
-                max(asked.minutes - took, (1 - SWEEP_SHARE) * asked.minutes),
+                max(left, CONFIRM_SHARE * asked.minutes),
                 reporter,
             )
         except SkblabError as error:
             # What the first sweep found is told all the same.
             why_none = f"What was better could not be measured again: {error}"
         else:
-            kept, confirmed, why_none = _held(chosen, second, found, asked)
+            kept, confirmed, why_none = _held(chosen, others, second, found, asked)
     elif advised.ranked:
-        why_none = f"No setting is better for {asked.goal}."
+        alone = ", alone or with others" if added else ""
+        why_none = f"No setting is better for {asked.goal}{alone}."
     else:
         why_none = f"{advised.why_none}{_more_time(first, took)}"
-    told = _told(asked, first, second, advised, better, chosen, kept, confirmed, why_none)
+    told = _told(
+        asked, [first, each, second], advised, better, chosen, kept, added, confirmed, why_none
+    )
+    if not_tried:
+        told = dataclasses.replace(told, not_tried=not_tried)
     _write(folder, told, asked)
     return Tuned(
         folder=str(folder),
@@ -187,6 +202,25 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
         why_none=why_none,
         reports=tuple(told.reports),
     )
+
+
+def _each(
+    asked: Asked, found: Experiment, whole: Chosen, folder: Path, left: float, reporter: Reporter
+) -> tuple[Run | None, str]:
+    """Return the sweep that tells what settings add to each other; else why there is none."""
+    settings = adding.trying(found, whole)
+    if len(settings) < adding.LEAST:
+        return None, ""
+    wanted = deriving.adding(found, settings, exact=asked.request.exact)
+    try:
+        return _swept(asked, wanted, folder / "each.toml", left / 2, reporter), ""
+    except SkblabError as error:
+        return None, f"What settings add to each other was not measured: {error}"
+
+
+def _took(run: Run) -> float:
+    """Return the minutes that a sweep took."""
+    return spent(Journal(run.folder / JOURNAL).read()) / 60
 
 
 def _more_time(run: Run, minutes: float, part: float = SWEEP_SHARE) -> str:
@@ -247,20 +281,29 @@ def _gain(setting: Setting, goal: Goal) -> float:
     return max((worth.gain for worth in worths), default=0.0)
 
 
-def _held(chosen: Chosen, second: Run, found: Experiment, asked: Asked) -> tuple[Chosen, str, str]:
+def _held(
+    chosen: Chosen, others: Chosen | None, second: Run, found: Experiment, asked: Asked
+) -> tuple[Chosen, str, str]:
     """Return what of the chosen is better again, what was found in words, and why nothing is."""
     ranked = {one.name: one for one in advice.of(second).ranked if _gain(one, asked.goal) > 0}
     blocks = {
         name: len({row.block for row in second.trials if row.setting == name and _good(row)})
         for name in second.document.plan.settings
     }
-    names = {TOGETHER: " and ".join(chosen.settings)}
-    if BEST_ALONE in blocks:
-        names[BEST_ALONE] = f"{chosen.settings[0]} alone"
-    said = []
-    for name, what in names.items():
+    # What more settings do not make better needs no more settings: the fewest come first.
+    sets = {
+        BEST_ALONE: choosing.combine(found, chosen.settings[:1]),
+        TOGETHER: chosen,
+        **({WHOLE: others} if others else {}),
+    }
+    sets = {name: made for name, made in sets.items() if name in blocks}
+    said, best = [], ""
+    for name, made in sets.items():
+        what = " and ".join(made.settings) + (" alone" if name == BEST_ALONE else "")
         if name in ranked:
             said.append(f"Measured again, {what}: {ranked[name].gains}.")
+            if not best or _clearly(ranked[name], ranked[best], asked.goal):
+                best = name
         elif blocks[name] < LEAST_BLOCKS:
             said.append(
                 f"Measured again, {what}: figures of {counted(blocks[name], 'block')} only, so "
@@ -269,19 +312,11 @@ def _held(chosen: Chosen, second: Run, found: Experiment, asked: Asked) -> tuple
         else:
             said.append(f"Measured again, {what}: not significantly better.")
     words = " ".join(said)
-    together, alone = ranked.get(TOGETHER), ranked.get(BEST_ALONE)
-    if alone is not None and (together is None or not _clearly(together, alone, asked.goal)):
-        # What more settings do not make better needs no more settings.
-        return choosing.combine(found, chosen.settings[:1]), words, ""
-    if together is not None:
-        return chosen, words, ""
-    if min(blocks[name] for name in names) < LEAST_BLOCKS:
-        took = spent(Journal(second.folder / JOURNAL).read()) / 60
-        return (
-            Chosen((), {}),
-            words,
-            f"There was no time to measure it again.{_more_time(second, took)}",
-        )
+    if best:
+        return sets[best], words, ""
+    if min(blocks[name] for name in sets) < LEAST_BLOCKS:
+        more = _more_time(second, _took(second), CONFIRM_SHARE)
+        return Chosen((), {}), words, f"There was no time to measure it again.{more}"
     return Chosen((), {}), words, "What was better in the sweep was not so when measured again."
 
 
@@ -301,15 +336,17 @@ def _good(row: TrialRow) -> bool:
 
 def _told(
     asked: Asked,
-    first: Run,
-    second: Run | None,
+    runs: Sequence[Run | None],
     advised: advice.Advice,
     better: Sequence[Setting],
     chosen: Chosen,
     kept: Chosen,
+    added: Added | None,
     confirmed: str,
     why_none: str,
 ) -> page.Told:
+    first = runs[0]
+    assert first is not None
     environment = first.document.environment
     plan = first.document.plan
     there = {row.setting for row in first.trials if _good(row)}
@@ -318,6 +355,7 @@ def _told(
     }
     elsewhere = [one for one in advised.ranked if one not in better]
     known = {one.name for one in (*advised.ranked, *advised.mixed, *advised.only_here)}
+    known |= set(kept.settings)
     return page.Told(
         question=plan.question,
         goal=asked.goal,
@@ -329,7 +367,8 @@ def _told(
         elsewhere=[(one.name, one.gains) for one in elsewhere],
         mixed=[(one.name, f"{one.gains}; but {one.losses}") for one in advised.mixed],
         only_here=[(one.name, f"{one.gains}. Why: {one.only_here}.") for one in advised.only_here],
-        left=[*chosen.left, *_dropped(chosen, kept)],
+        added=list(added.lines()) if added else [],
+        left=[*chosen.left, *_dropped(chosen, kept, better, added)],
         not_tested=list(not_tested.items()),
         no_gain=[
             name
@@ -339,19 +378,28 @@ def _told(
         confirmed=confirmed,
         caution=advised.caution,
         why_none=why_none,
-        reports=[
-            str(run.folder / "report" / "index.html") for run in (first, second) if run is not None
-        ],
+        reports=[str(run.folder / "report" / "index.html") for run in runs if run is not None],
         knobs=kept.knobs,
     )
 
 
-def _dropped(chosen: Chosen, kept: Chosen) -> Iterator[tuple[str, str]]:
+def _dropped(
+    chosen: Chosen, kept: Chosen, better: Sequence[Setting], added: Added | None
+) -> Iterator[tuple[str, str]]:
+    """Yield what was good and is not set, with the reason; contradictions are told already."""
     if not kept.settings:
         return
-    for name in chosen.settings:
-        if name not in kept.settings:
+    harmful = {name for name, _ in added.harmful} if added else set()
+    told = {*kept.settings, *(name for name, _ in chosen.left)}
+    for name in dict.fromkeys((*chosen.settings, *(one.name for one in better))):
+        if name in told:
+            continue
+        if name in harmful:
+            yield name, "with all the others it is better without it"
+        elif name in chosen.settings:
             yield name, f"with it nothing was clearly better than {kept.settings[0]} alone"
+        else:
+            yield name, "with all the others it adds nothing that was seen"
 
 
 def _write(folder: Path, told: page.Told, asked: Asked) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The experiments of both sweeps, made of the user's: files that sweeps run, and users can read."""
+"""The experiments of all sweeps, made of the user's: files that sweeps run, and users can read."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import tomli_w
 
@@ -13,8 +15,8 @@ from skblab_analysis.formats.run import MOST_NAME
 # With fewer blocks no gain of a few per cent is significant (Student's t has two degrees of freedom
 # then). On the wall clock as many follow as the time has room for; what is counted repeats.
 LEAST_BLOCKS, MOST_BLOCKS = 3, 30
-# Settings of the second sweep.
-TOGETHER, BEST_ALONE = "all of it together", "the best alone"
+# Settings of the sweeps that follow the first.
+TOGETHER, BEST_ALONE, WHOLE = "all of it together", "the best alone", "all that was tried"
 
 
 def first(experiment: Experiment, *, exact: bool = False) -> Experiment:
@@ -22,24 +24,44 @@ def first(experiment: Experiment, *, exact: bool = False) -> Experiment:
     return _named(experiment, _short(experiment.name, "-tune"), exact)
 
 
-def confirming(experiment: Experiment, chosen: Chosen, *, exact: bool = False) -> Experiment:
-    """Return what tries the chosen settings together, and the best of them alone."""
+def adding(experiment: Experiment, settings: Sequence[Wanted], *, exact: bool) -> Experiment:
+    """Return what tries all hopeful settings at once, and all but each of them."""
+    return _of(experiment, settings, "What does each setting add to the others?", "-each", exact)
+
+
+def confirming(
+    experiment: Experiment, chosen: Chosen, whole: Chosen | None = None, *, exact: bool = False
+) -> Experiment:
+    """Return what tries the chosen settings together, and the best of them alone.
+
+    With `whole`, all of which they were chosen, that as well: of two that make up for each other
+    none is needed, and one is.
+    """
     best = next(one for one in experiment.settings() if one.name == chosen.settings[0])
     settings = [Wanted(name=TOGETHER, knobs=dict(chosen.knobs))]
     if differing(experiment, best) != dict(chosen.knobs):
         settings.append(Wanted(name=BEST_ALONE, knobs=best.knobs))
+    if whole is not None and dict(whole.knobs) != dict(chosen.knobs):
+        settings.append(Wanted(name=WHOLE, knobs=dict(whole.knobs)))
+    question = f"Does it hold in fresh boots: {', '.join(chosen.settings)}?"
+    return _of(experiment, settings, question, "-confirm", exact)
+
+
+def _of(
+    experiment: Experiment, settings: Sequence[Wanted], question: str, kind: str, exact: bool
+) -> Experiment:
     made = experiment.model_copy(
         update={
             "setting": tuple(settings),
             "matrix": {},
             "pair": (),
             "exclude": (),
-            "question": f"Does it hold in fresh boots: {', '.join(chosen.settings)}?",
+            "question": question,
             # Another order than that in which they were found to be good.
             "seed": experiment.seed + 1,
         }
     )
-    return _named(made, _short(experiment.name, "-confirm"), exact)
+    return _named(made, _short(experiment.name, kind), exact)
 
 
 def text(experiment: Experiment) -> str:

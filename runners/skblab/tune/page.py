@@ -20,10 +20,11 @@ class Told:
     """What both sweeps came to, in words that the report has for it.
 
     `together` are the settings that are advised, `knobs` what they are. `ranked`, `elsewhere`,
-    `mixed` and `only_here` are settings with what they are worth; `left` those that are not set
-    with better ones, each with the reason, `not_tested` those without a figure. `confirmed` says
-    what the second sweep found, and is empty if there was none; `why_none` why nothing is advised,
-    and is empty if something is.
+    `mixed` and `only_here` are settings with what they are worth, `added` what each adds to all the
+    others; `not_tried` says why that is not known, and is empty if it is, or was not to be. `left`
+    are those that are not set with better ones, each with the reason, `not_tested` those without a
+    figure. `confirmed` says what was found when it was measured again, and is empty if it was not;
+    `why_none` why nothing is advised, and is empty if something is.
     """
 
     question: str
@@ -44,6 +45,8 @@ class Told:
     why_none: str
     reports: Sequence[str]
     knobs: Mapping[str, Value]
+    added: Sequence[Worth] = ()
+    not_tried: str = ""
 
 
 def page(told: Told) -> Iterator[str]:
@@ -71,6 +74,7 @@ def page(told: Told) -> Iterator[str]:
         yield from _how(told.knobs)
     for title, rows in (
         ("What each setting is worth alone", told.ranked),
+        ("What each adds to all the others", told.added),
         ("Better, but not set with the others", told.left),
         ("Better by another figure than the one that was asked for", told.elsewhere),
         ("Good by one figure and bad by another", told.mixed),
@@ -82,9 +86,12 @@ def page(told: Told) -> Iterator[str]:
             yield f"## {title}"
             yield ""
             yield from (f"- {name}: {words}" for name, words in rows)
+    if told.not_tried:
+        yield ""
+        yield told.not_tried
     if told.no_gain:
         yield ""
-        yield "## No gain found"
+        yield "## No gain alone"
         yield ""
         yield from (f"- {name}" for name in told.no_gain)
     yield ""
