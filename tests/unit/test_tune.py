@@ -27,7 +27,7 @@ from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
 from skblab.testbeds import Offered, Sending
 from skblab.testbeds.netns import Netns
-from skblab.tune import choosing, deriving, page, script
+from skblab.tune import adding, choosing, deriving, page, script
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import FIXED_SPACE
@@ -446,6 +446,31 @@ def test_what_helps_only_with_others_is_found(
         *(f"without {name}" for name in chosen_order(each)),
     ]
     assert len(cast(list[str], document["reports"])) == 3
+
+
+def test_where_nothing_can_be_told_there_is_nothing_to_add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = experiment()
+    assert adding.trying(made, choosing.combine(made, [])) == []
+    assert [one.name for one in adding.trying(made, choosing.combine(made, ["off"]))] == [TOGETHER]
+    monkeypatch.setattr(adding, "hopeful", lambda *_: [])
+    document, folder = tuned(tmp_path, monkeypatch, [Alike()])
+    assert document["settings"] == []
+    assert not (folder / "each.toml").exists()
+
+
+def test_names_that_are_cut_differ() -> None:
+    long = "a setting with a name that is as long as a name may be at all"[:60]
+    made = experiment(
+        setting=[
+            {"name": f"{long[:-1]}{number}", "knobs": {knob: value}}
+            for number, (knob, value) in enumerate((("rp_filter", 0), ("netdev_budget", 600)))
+        ]
+    )
+    chosen = choosing.combine(made, [one.name for one in made.settings()])
+    names = [one.name for one in adding.trying(made, chosen)]
+    assert len(set(names)) == 3 and max(map(len, names)) <= 60
 
 
 def chosen_order(each: Mapping[str, Any]) -> list[str]:

@@ -79,7 +79,9 @@ def all_but(experiment: Experiment, chosen: Chosen) -> dict[str, Wanted]:
 
 
 def trying(experiment: Experiment, chosen: Chosen) -> list[Wanted]:
-    """Return the settings of the sweep that tells what each adds."""
+    """Return the settings of the sweep that tells what each adds; none if nothing is chosen."""
+    if not chosen.knobs:
+        return []
     whole = Wanted(name=TOGETHER, knobs=dict(chosen.knobs))
     return [whole, *all_but(experiment, chosen).values()]
 
