@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,43 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert environment.more["router NUMA allocations"] == "counted"
     # Our kernels have no CONFIG_SLUB_STATS, and what is not counted is said.
     assert any("did not count slab allocations" in sentence for sentence in findings.unseen(run))
+
+
+@pytest.mark.slow
+def test_a_doctor_looks_at_both_machines_and_leaves_them(skblab: Skblab, hosts: Hosts) -> None:
+    before = hosts.state()
+    done = skblab("doctor", "--hosts", str(hosts.file), "--json")
+    assert hosts.state() == before
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["ready"]) == (0, True), done.stderr
+    found = {check["name"]: check for check in document["checks"]}
+    ports = [f"router's {port}" for port in hosts.router_ports]
+    assert [*found][:4] == ["router", "tester", *ports]
+    assert hosts.router.kernel.release in found["router"]["found"]
+    assert "2 CPUs" in found["tester"]["found"]
+    assert "driver: virtio_net" in found[ports[0]]["found"]
+    assert found["cables"]["status"] == "good"
+    # A loop is there, and both rates are some packets a second of a real trial.
+    rates = [
+        int(re.sub(r"\D", "", words))
+        for name in ("tester alone", "rate")
+        for words in re.findall(r"([\d\s]+) packets/s", found[name]["found"])
+    ]
+    assert len(rates) == 3 and min(rates) > 1000
+    assert rates[1] >= rates[2]
+    # What is joined in another way is told, and all is given back.
+    text = hosts.file.read_text()
+    first, second = hosts.router_ports
+    swapped = text.replace(f'"{first}"\nout', f'"{second}"\nout', 1)
+    swapped = swapped.replace(f'out = "{second}"', f'out = "{first}"')
+    assert swapped != text
+    hosts.file.write_text(swapped)
+    try:
+        done = skblab("doctor", "--hosts", str(hosts.file))
+    finally:
+        hosts.file.write_text(text)
+    assert done.returncode == 1 and "the router forwarded none of" in done.stdout
+    assert hosts.state() == before
 
 
 @pytest.mark.slow

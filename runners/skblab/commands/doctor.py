@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +13,9 @@ from rich.table import Table
 
 from skblab.commands.documents import Doctor
 from skblab.commands.options import AsJson, echo
-from skblab.doctor import checks
+from skblab.doctor import checks, hosts
 from skblab.lab import kvm
+from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import EXIT_NO
 
 _MARK = {
@@ -30,16 +32,28 @@ def doctor(
     again: Annotated[
         bool, typer.Option("--again", help="Try KVM again; do not use the stored result.")
     ] = False,
+    hosts_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--hosts",
+            metavar="FILE",
+            help="Check the two machines of a hosts file instead: reach both, take their ports, "
+            "send packets for some seconds, give the ports back.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Check what this machine can do, and print what that means.
 
-    Exit status 1: something is missing. Its line says how to mend it.
+    With --hosts it checks a router and a tester of yours, as a sweep on them would have them:
+    ports, drivers, NUMA, cables, tools, and the rates that the tester sends and the router
+    forwards. Exit status 1: something is missing. Its line says how to mend it.
 
     Example: `skblab doctor`
     """
     if again:
         kvm.verdict(again=True)
-    found = checks.run_all()
+    found = checks.run_all() if hosts_file is None else list(hosts.run_all(hosts_file, Reporter()))
     ready = all(check.status != "missing" for check in found)
     console = Console(highlight=False)
     if as_json:
@@ -52,10 +66,16 @@ def doctor(
             if check.mend:
                 table.add_row("", "", f"[bold]{_WHAT_TO_DO[check.status]}:[/] {escape(check.mend)}")
         console.print(table)
+        then = (
+            "`make demo` will work here"
+            if hosts_file is None
+            else f"`skblab sweep quick --testbed hosts --hosts {hosts_file}` will work"
+        )
         console.print(
-            "Ready: `make demo` will work here."
+            f"Ready: {then}."
             if ready
-            else "Not ready: mend each line that says missing, then run this again."
+            else "Not ready: mend each line that says missing, then run this again.",
+            soft_wrap=True,
         )
     if not ready:
         raise typer.Exit(EXIT_NO)

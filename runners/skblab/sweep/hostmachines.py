@@ -25,8 +25,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from skblab.knobs.applying import Undo
-from skblab.lab import paths, store
+from skblab.lab import paths, portable, store, tools
 from skblab.lab.guest.errors import GuestError
+from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.collectors import Tool
 from skblab.machine.device import Machine
@@ -38,7 +39,7 @@ from skblab.sweep.experiment import Experiment
 from skblab.sweep.measure.base import Program
 from skblab.sweep.measures import parts, required
 from skblab.sweep.planned import Boot
-from skblab.testbeds import Testbed, base, inventory
+from skblab.testbeds import Testbed, base, inventory, native
 from skblab.testbeds.asked import Traffic
 from skblab.testbeds.base import laying_out
 from skblab.testbeds.hosts import HOSTS, PARTS, Hosts, give_back, has_ports, router_taken, taken
@@ -221,6 +222,16 @@ def _boot_of(machine: Transport) -> str:
 def _lock(place: Path) -> AbstractContextManager[bool]:
     """Hold a testbed's lock for a while, and tell whether nobody else does."""
     return store.held(f"hosts-{place.name}")
+
+
+def our_sender(root: LabRoot, reporter: Reporter) -> Callable[[], Path]:
+    """Return what makes the bundle of our own sender, when it is needed."""
+
+    def sender() -> Path:
+        there = tools.ensure_traffic(root, reporter)
+        return portable.ensure(root, there / native.NAME, reporter)
+
+    return sender
 
 
 @contextlib.contextmanager

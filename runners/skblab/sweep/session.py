@@ -20,7 +20,7 @@ from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs
 from skblab.sweep.dryrun import setting
 from skblab.sweep.experiment import Experiment, Setting, differing, knobs_of
-from skblab.sweep.hostmachines import HostMachines, remembered, require_sink
+from skblab.sweep.hostmachines import HostMachines, our_sender, remembered, require_sink
 from skblab.sweep.machines import Guests, Machines
 from skblab.sweep.measure.base import Program
 from skblab.sweep.measure.exact import Counting
@@ -30,7 +30,7 @@ from skblab.sweep.plan import Plan
 from skblab.sweep.progress import Progress
 from skblab.sweep.request import MACHINES, Parameters
 from skblab.sweep.running import Method, Running
-from skblab.testbeds import GUESTS, HOSTS, KINDS, native
+from skblab.testbeds import GUESTS, HOSTS, KINDS
 from skblab_analysis.formats.run import Command, Environment, OnlyHere
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
@@ -140,11 +140,7 @@ def _machines(
             inputs.check(folder, inputs.machines(found), inputs.MACHINES)
 
         bundles = _bundles(plan.experiment, root, reporter)
-
-        def sender() -> Path:
-            there = tools.ensure_traffic(root, reporter)
-            return portable.ensure(root, there / native.NAME, reporter)
-
+        sender = our_sender(root, reporter)
         hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same)
         return hosts, hosts.alone()
     boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
