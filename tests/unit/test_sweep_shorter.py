@@ -16,7 +16,9 @@ from skblab.sweep.measure.latency import Latency
 from skblab.sweep.measure.rfc2544.section import Rfc2544
 from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.request import SHIPPED, Parameters, Request, make_plan, read, unfinished
-from skblab.testbeds import KINDS
+from skblab.testbeds import KINDS, Sending
+from skblab.testbeds.asked import Stream
+from skblab.testbeds.base import calling
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.runfolder import RunFolder
 
@@ -62,9 +64,17 @@ def test_trials_that_get_too_long_are_refused() -> None:
     found = experiment({"latency": {"rates": [190_000], "seconds": 1000.0}})
     with pytest.raises(UsageError, match=r"^trials 100 times as long: .*seconds would be 100000: "):
         shorter.scaled(found, 100)
-    # A day of the study's rate is more than a generator's counter has room for.
-    with pytest.raises(UsageError, match=r"more than the generator counts to"):
-        shorter.scaled(found, 86.4)
+
+
+def test_a_day_of_a_studys_rate_is_sent_until_it_is_over() -> None:
+    """It is more than the ten digits that pktgen reads."""
+    found = experiment({"latency": {"rates": [190_000], "seconds": 1000.0}})
+    day = shorter.scaled(found, 86.4).measure[Latency]
+    assert day.seconds == 86_400
+    sending = Sending.timed(Stream(family=4, frame=64, flows=1), 190_000, day.seconds)
+    assert sending.packets == 16_416_000_000
+    words = calling("send", sending, 0).split()
+    assert {"count=0", "limit=86400.5", "gap=5263"} <= set(words)
 
 
 def test_trials_are_shorter_only_if_the_fewest_blocks_do_not_fit() -> None:

@@ -35,7 +35,7 @@ def _ports(flows: int) -> int:
 
 
 Flows = Annotated[int, Field(ge=1), AfterValidator(_ports)]
-# pktgen reads numbers of ten digits.
+# pktgen reads numbers of ten digits. As many or more are sent until the time is up.
 MOST_PACKETS = 10**10
 
 

@@ -183,7 +183,7 @@ def calling(verb: str, sending: Sending, cpu: int, tag: str = "") -> str:
     """
     stream, packets = sending.stream, sending.packets
     if packets >= MOST_PACKETS:
-        # Until the time is up: no generator comes so far in it.
+        # Until the time is up. Nobody counts to so many but in hours, in which that time is exact.
         assert sending.seconds
         packets = 0
     words = {

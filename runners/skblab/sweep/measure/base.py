@@ -6,9 +6,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from skblab.lab.reporter import Reporter
 from skblab.machine.collectors import Tool
@@ -16,7 +16,7 @@ from skblab.sweep.best import BestSoFar
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
 from skblab.testbeds import Kind, Sending, Testbed
-from skblab.testbeds.asked import MOST_PACKETS, Stream
+from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import WARM_UP
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import Run
@@ -180,12 +180,3 @@ class AtRates(Section):
         EachOnce,
     ]
     seconds: float
-
-    @model_validator(mode="after")
-    def _countable(self) -> Self:
-        if max(self.rates) * self.seconds >= MOST_PACKETS:
-            raise ValueError(
-                f"{max(self.rates)} packets a second for {self.seconds:g} s are more than the "
-                f"generator counts to, {MOST_PACKETS}; expected fewer seconds"
-            )
-        return self
