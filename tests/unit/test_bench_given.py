@@ -20,6 +20,7 @@ def test_a_command_line_takes_every_form(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("table.txt").write_text("11.0.0.0/8\n" if name == "routes" else "2400::/12\n")
+    Path("my-rules.nft").write_text("table inet filter {}\n")
     for form in KNOBS[name].check.forms:
         value = KNOBS[name].check(form.example)
         assert parse([word(name, value)], "--set") == {name: value}

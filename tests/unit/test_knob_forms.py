@@ -77,10 +77,11 @@ def test_every_form_that_a_knob_takes_has_its_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("table.txt").write_text("11.0.0.0/8\n" if name == "routes" else "2400::/12\n")
+    Path("my-rules.nft").write_text("table inet filter {}\n")
     knob = KNOBS[name]
     forms = {shape(form.example) for form in knob.check.forms}
     taken = set()
-    for value in (*tried(), "table.txt"):
+    for value in (*tried(), "table.txt", "my-rules.nft"):
         with contextlib.suppress(ValueError):
             taken.add(shape(knob.check(value)))
             assert knob.by_hand(value)

@@ -176,7 +176,7 @@ def test_what_a_boot_sets_is_no_command_but_said() -> None:
     assert by_boot({"rp_filter": 1}) == []
     knobs: dict[str, Value] = {"kernel": "rt", "rp_filter": 1, "patches": False}
     assert by_boot(knobs) == ["# boot it with kernel=rt, patches=off"]
-    assert len(setting(MACHINE, knobs)) == 1
+    assert len(setting(MACHINE, knobs, KNOBS)) == 1
 
 
 def test_further_kernels_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from skblab.knobs.base import Knob
+from skblab.knobs.keys import canonical
 from skblab.knobs.naming import unknown
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Knobs, Value, literal
@@ -28,8 +29,8 @@ def parse(words: Sequence[str], option: str) -> Knobs:
         said = f"{option} {word}"
         if not equals or not text.strip():
             raise UsageError(f"{said}: expected NAME=VALUE, such as rp_filter=1")
-        name = name.strip()
-        knob = KNOBS.get(name)
+        name = canonical(name.strip())
+        knob = KNOBS.find(name)
         if knob is None:
             raise UsageError(f"{said}: {unknown(name)}")
         if name in found:

@@ -22,6 +22,7 @@ from skblab.lab import labroot, paths
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
+from skblab.sweep import kept as keeping
 from skblab.sweep import session
 from skblab.sweep.budget import fitting
 from skblab.sweep.experiment import Experiment
@@ -188,7 +189,8 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
     else:
         why_none = f"{advised.why_none}{_more_time(first, took)}"
     told = _told(
-        asked, [first, each, second], advised, better, chosen, kept, added, confirmed, why_none
+        *(asked, found, [first, each, second], advised, better, chosen, kept, added),
+        *(confirmed, why_none),
     )
     if not_tried:
         told = dataclasses.replace(told, not_tried=not_tried)
@@ -251,6 +253,7 @@ def _folder(name: str) -> Path:
 def _swept(asked: Asked, wanted: Experiment, file: Path, minutes: float, reporter: Reporter) -> Run:
     """Run a sweep of an experiment that is written to a file first."""
     disk.write(file, deriving.text(wanted))
+    keeping.keep(file.parent, wanted.rules)
     request = dataclasses.replace(asked.request, file=str(file), minutes=round(minutes, 1))
     plan = request.plan()
     if not fitting(plan, request.at_once):
@@ -336,6 +339,7 @@ def _good(row: TrialRow) -> bool:
 
 def _told(
     asked: Asked,
+    found: Experiment,
     runs: Sequence[Run | None],
     advised: advice.Advice,
     better: Sequence[Setting],
@@ -380,6 +384,7 @@ def _told(
         why_none=why_none,
         reports=[str(run.folder / "report" / "index.html") for run in runs if run is not None],
         knobs=kept.knobs,
+        catalogue=found.catalogue,
     )
 
 

@@ -14,10 +14,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import BaseModel
 
-from skblab.knobs.base import Unable
+from skblab.knobs.base import Knob, Reversible, Unable
 from skblab.knobs.registry import ALIKE, KNOBS, REMAKING
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
@@ -124,13 +125,23 @@ def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
     return []
 
 
-def state(name: str, machine: Machine, printed: str) -> str:
-    """Return the state in what a knob's script printed; SkblabError if there is no whole one."""
+def _of(name: str, knobs: Mapping[str, Knob] | None) -> Knob:
+    return (KNOBS if knobs is None else knobs)[name]
+
+
+def state(
+    name: str, machine: Machine, printed: str, knobs: Mapping[str, Knob] | None = None
+) -> str:
+    """Return the state in what a knob's script printed; SkblabError if there is no whole one.
+
+    Here and below, `knobs` are those that there are: those of skblab by default.
+    """
     # What is wanted is made of what was found: a device that is not in it would keep what it has,
     # and nobody would see it.
-    likely = KNOBS[name].likely(machine)
+    knob = _of(name, knobs)
+    likely = knob.likely(machine)
     with understood(f"what the machine says of {name}", printed):
-        known = KNOBS[name].state(printed)
+        known = knob.state(printed)
         for word in (device.name for device in machine.devices):
             if _has(likely, word) and not _has(known, word):
                 raise ValueError(f"it has nothing of {word}")
@@ -143,29 +154,55 @@ def _has(text: str, word: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
 
 
-def fitting(name: str, printed: str, value: Value) -> None:
+def fitting(name: str, printed: str, value: Value, knobs: Mapping[str, Knob] | None = None) -> None:
     """Raise Unable for a value that the machine cannot have; SkblabError if it does not say."""
     with understood(f"what the machine says of {name}", printed):
-        KNOBS[name].fits(printed, value)
+        _of(name, knobs).fits(printed, value)
 
 
-def wanted(name: str, machine: Machine, value: Value, before: str) -> str:
+def wanted(
+    name: str,
+    machine: Machine,
+    value: Value,
+    before: str,
+    knobs: Mapping[str, Knob] | None = None,
+) -> str:
     """Return the state that a value is where it was `before`; SkblabError if that is none."""
     with understood(f"the state of {name}", before):
-        return KNOBS[name].wanted(machine, value, before)
+        return _of(name, knobs).wanted(machine, value, before)
 
 
-def restoring(name: str, machine: Machine, known: str) -> str:
+def restoring(
+    name: str, machine: Machine, known: str, knobs: Mapping[str, Knob] | None = None
+) -> str:
     """Return the script that makes a state so; SkblabError if that is none."""
     with understood(f"the state of {name}", known):
-        return KNOBS[name].restore(machine, known)
+        return _of(name, knobs).restore(machine, known)
+
+
+def undoing(
+    name: str, machine: Machine, known: str, knobs: Mapping[str, Knob] | None = None
+) -> str:
+    """Return the script that puts back the state that there was; SkblabError if that is none."""
+    knob = _of(name, knobs)
+    if not isinstance(knob, Reversible):
+        return restoring(name, machine, known, knobs)
+    with understood(f"the state of {name}", known):
+        return knob.put_back(machine, known)
 
 
 class Applier:
-    """Sets knobs of one machine."""
+    """Sets knobs of one machine; `knobs` are those that there are, if not skblab's alone."""
 
-    def __init__(self, transport: Transport, machine: Machine, undo: Undo) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        machine: Machine,
+        undo: Undo,
+        knobs: Mapping[str, Knob] | None = None,
+    ) -> None:
         self._transport, self._machine, self._undo = transport, machine, undo
+        self._knobs = KNOBS if knobs is None else knobs
         # State of each knob that was set, before it was the first time.
         self._first: dict[str, str] = {}
         # What `look` read last; nothing was set since.
@@ -200,10 +237,10 @@ class Applier:
         for some in ALIKE:
             # What one of them sets the next may undo: the coarse one comes first, then the others.
             if some & asked.keys():
-                again = [name for name in KNOBS if name in some & others.keys()]
+                again = [name for name in self._knobs if name in some & others.keys()]
                 asked = {name: one for name, one in asked.items() if name not in some}
                 asked |= {name: wanted[name] for name in again}
-        self._change(gone | asked, before)
+        self._change(asked, before, back=gone)
         for name in gone:
             del self._first[name]
         self._seen = {}
@@ -222,7 +259,7 @@ class Applier:
         for some in ALIKE:
             was_set = [name for name in self._first if name in some]
             if was_set and len(some & (self._first.keys() | settings.keys())) > 1:
-                self._change({name: self._first[name] for name in reversed(was_set)}, {})
+                self._change({}, {}, back={name: self._first[name] for name in reversed(was_set)})
                 for name in was_set:
                     del self._first[name]
 
@@ -239,7 +276,7 @@ class Applier:
         """Have everything be as it was first."""
         order = sorted(self._first, key=lambda name: name not in REMAKING)
         try:
-            self._change({name: self._first[name] for name in order}, {})
+            self._change({}, {}, back={name: self._first[name] for name in order})
         except Unable as error:
             # What was there is possible: that it does not come back is an error.
             raise SkblabError(str(error)) from error
@@ -247,23 +284,33 @@ class Applier:
 
     def _wanted(self, settings: Mapping[str, Value], before: Mapping[str, str]) -> dict[str, str]:
         return {
-            name: wanted(name, self._machine, value, before[name])
+            name: wanted(name, self._machine, value, before[name], self._knobs)
             for name, value in settings.items()
         }
 
     def _note(self, name: str, known: str) -> None:
         """Have on disk how to undo a knob, if it was not set yet."""
         if name not in self._first:
-            self._undo.add(name, restoring(name, self._machine, known))
+            self._undo.add(name, undoing(name, self._machine, known, self._knobs))
             self._first[name] = known
 
-    def _change(self, changes: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Make each of these knobs have its state; how to undo it is on disk first."""
-        scripts = []
+    def _change(
+        self,
+        changes: Mapping[str, str],
+        before: Mapping[str, str],
+        back: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Put `back` what was set before, and make each of the others have its state.
+
+        How to undo that is on disk first.
+        """
+        scripts = [
+            (name, undoing(name, self._machine, known, self._knobs)) for name, known in back.items()
+        ]
         for name, known in changes.items():
             if name not in self._first:
                 self._note(name, before[name])
-            scripts.append((name, restoring(name, self._machine, known)))
+            scripts.append((name, restoring(name, self._machine, known, self._knobs)))
         if scripts:
             self._seen = {}
         if wrong := _do(self._transport, scripts):
@@ -282,7 +329,9 @@ class Applier:
         It is what there was before the next settings, too.
         """
         self._seen = self._printed([reading.knob for reading in found])
-        after = {name: state(name, self._machine, text) for name, text in self._seen.items()}
+        after = {
+            name: state(name, self._machine, text, self._knobs) for name, text in self._seen.items()
+        }
         return [replace(reading, after=after[reading.knob]) for reading in found]
 
     def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
@@ -290,15 +339,16 @@ class Applier:
         unseen = self._printed([name for name in settings if name not in self._seen])
         for name, printed in ((name, (self._seen | unseen)[name]) for name in settings):
             try:
-                fitting(name, printed, settings[name])
-                found[name] = state(name, self._machine, printed)
+                fitting(name, printed, settings[name], self._knobs)
+                found[name] = state(name, self._machine, printed, self._knobs)
             except Unable as reason:
                 raise Unable(f"{name}: {reason}") from reason
         return found
 
     def _states(self, names: Collection[str]) -> dict[str, str]:
         return {
-            name: state(name, self._machine, text) for name, text in self._printed(names).items()
+            name: state(name, self._machine, text, self._knobs)
+            for name, text in self._printed(names).items()
         }
 
     def _printed(self, names: Collection[str]) -> dict[str, str]:
@@ -309,8 +359,9 @@ class Applier:
         machine, entered = self._machine, self._machine.entered
         if not names:
             return {}
-        calls = {name: KNOBS[name].get(machine) for name in names}
-        within = {name: call for name in calls if (call := KNOBS[name].get(entered)) != calls[name]}
+        knobs = self._knobs
+        calls = {name: knobs[name].get(machine) for name in names}
+        within = {name: call for name in calls if (call := knobs[name].get(entered)) != calls[name]}
         inside = script_inside(machine.netns, _marked(within))
         if not within or len(inside) > LONGEST:
             text = _marked(calls)
@@ -332,7 +383,9 @@ def _marked(calls: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def applying(transport: Transport, machine: Machine, file: Path) -> Iterator[Applier]:
+def applying(
+    transport: Transport, machine: Machine, file: Path, knobs: Mapping[str, Knob] | None = None
+) -> Iterator[Applier]:
     """Give what sets knobs, and put all back at the end; NotPutBackError if something cannot be.
 
     What went wrong before that goes first. Where nothing arrives any more nothing can be put back:
@@ -344,7 +397,7 @@ def applying(transport: Transport, machine: Machine, file: Path) -> Iterator[App
     # What a kill cut would be the beginning of the first line.
     undo.file.unlink(missing_ok=True)
     try:
-        yield Applier(transport, machine, undo)
+        yield Applier(transport, machine, undo, knobs)
     except TransportError:
         raise
     except BaseException as error:

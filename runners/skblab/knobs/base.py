@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
@@ -115,6 +115,14 @@ class Knob(Protocol):
 
         Names in capitals stand for what a machine has: each DEVICE, QUEUE, IRQ or NAPI instance.
         """
+
+
+@runtime_checkable
+class Reversible(Protocol):
+    """A knob that is put back in another way than it is set."""
+
+    def put_back(self, machine: Machine, state: str) -> str:
+        """Return a script that makes it as it was before it was set."""
 
 
 class Independent(ABC):

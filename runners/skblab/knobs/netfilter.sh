@@ -2,9 +2,25 @@
 # shellcheck shell=sh
 # Rules for packets in a table, or with iptables a chain, of our own. The value is kept with them as
 # a comment. Rules match nothing that is sent: sources of 192.0.2.0/24 (RFC 5737), a port each.
+# A text of the user's has its own tables. Our table then has only the comment, and what there was
+# before is in a file.
 
 # In a comment: iptables had no table before it.
 MADE=', with its table'
+
+# Prints the file that keeps what there was before a text, by the namespace.
+kept() {
+	echo "/run/skblab-rules-$(stat -L -c %i /proc/self/ns/net)"
+}
+
+# Prints what tells the rules from others: without ours, counters, and elements of sets, which rules
+# themselves may add.
+told() {
+	nft -s -t list ruleset | awk '
+		/^table / { ours = $0 == "table inet skblab {" }
+		!ours
+	' | sha256sum | cut -c 1-12
+}
 
 # Prints `nft COUNT VALUE` of our table, if there is one, and our chain of iptables. Of ten thousand rules
 # the text takes a third of the time that JSON does, and to write it to a file a third of to a pipe.
@@ -18,17 +34,34 @@ show() {
 		ours && kind == "chain" && /^\t\t/ && $1 != "type" { count++ }
 		ours && kind == "set" { count += gsub(/ \. [0-9]/, "") }
 		END { if (value) print "nft", count + 0, value }
-	' "$listing"
+	' "$listing" >"$listing.ours"
+	if read -r _ _ what value which made <"$listing.ours" && [ "$what" = text ]; then
+		[ "$made" = "$(told)" ] && made='as made' || made=changed
+		echo "text $value $which $made"
+	else
+		cat "$listing.ours"
+	fi
 	if grep -qs 'chain SKBLAB' "$listing" || [ -s /proc/net/ip_tables_names ]; then
 		for kind in filter nat; do
 			iptables -t "$kind" -S SKBLAB 2>/dev/null || :
 		done
 	fi
-	rm "$listing"
+	rm "$listing" "$listing.ours"
 	[ -n "$(forgetting)" ] || echo 'forgets nothing'
 }
 
 clear() {
+	file=$(kept)
+	if [ -e "$file" ]; then
+		# Without our mark the text was not loaded, or its namespace is gone and this is another.
+		if nft list table inet skblab 2>/dev/null | grep -q 'comment "text '; then
+			{
+				echo 'flush ruleset'
+				cat "$file"
+			} | nft -f -
+		fi
+		rm "$file"
+	fi
 	nft delete table inet skblab 2>/dev/null || :
 	clear_chain filter FORWARD INPUT
 	clear_chain nat POSTROUTING
@@ -89,6 +122,48 @@ table() { # value
 		cat
 		echo '}'
 	} | nft -f -
+}
+
+# Loads the text that comes by standard input, and keeps what there was.
+load() { # name key
+	file=$(kept)
+	nft list ruleset >"$file.new"
+	{
+		echo 'flush ruleset'
+		cat "$file.new"
+	} | nft -c -f - 2>/dev/null || {
+		rm "$file.new"
+		echo "$1: the rules that are there already cannot be put back by nft (of iptables?)" >&2
+		return 1
+	}
+	{
+		cat
+		# With the text or not at all, and behind it: it may begin with a flush of all.
+		mark "$1" "$2" -
+	} >"$file.text"
+	mv "$file.new" "$file"
+	if ! nft -f "$file.text" 2>"$file.said"; then
+		# /run/…:LINE:COLUMNS: Error: what is wrong
+		awk -v name="$1" '
+			match($0, /:[0-9]+:[0-9-]+: Error: /) && !said {
+				split(substr($0, RSTART + 1), at, ":")
+				said = name " line " at[1] ": " substr($0, RSTART + RLENGTH)
+			}
+			{ last = $0 }
+			END { print said ? said : name ": " last }
+		' "$file.said" >&2
+		rm "$file.text" "$file.said" "$file"
+		return 1
+	fi
+	rm "$file.text" "$file.said"
+	{
+		echo 'delete table inet skblab'
+		mark "$1" "$2" "$(told)"
+	} | nft -f -
+}
+
+mark() { # name key what-the-rules-are-told-by
+	echo "table inet skblab { comment \"text $1 $2 $3\"; }"
 }
 
 nft_list() { # hook count

@@ -25,6 +25,9 @@ Knobs that need a boot are set by booting the guest anew, with another kernel or
 arguments; settings that have the same share a boot. skblab never reboots your hosts: there it
 only checks them.
 
+What none of them sets is set as [any sysctl, or by commands of your
+own](experiment.md#what-no-knob-sets).
+
 [Values](knob-values.md) has each form of each value, and what sets it by hand.
 
 | knob | values | what it does | needs |

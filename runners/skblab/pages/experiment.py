@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from skblab.pages.keys import cell, table
-from skblab.sweep.experiment import Experiment, Repeats, Setting
+from skblab.sweep.experiment import Experiment, Own, Repeats, Setting
 from skblab.sweep.measures import MEASURES, PARTS
 from skblab.testbeds.asked import Needs, Traffic
 
@@ -54,6 +54,62 @@ COMBINATIONS = """
 `pair = [["rp_filter", "threaded"]]` makes knobs of the matrix go through their values together.
 `exclude = [{ rp_filter = 1, threaded = true }]` leaves combinations out.
 """
+OWN = """
+## What no knob sets
+
+The three forms stand wherever a knob does. skblab reads each before it sets it, reads it after,
+and puts it back at the end; `skblab cleanup` puts back what a killed run has left on hosts.
+
+### `sysctl."KEY"`
+
+Any sysctl, by its key in quotes, as sysctl(8) has it:
+
+    [baseline]
+    sysctl."net.ipv4.tcp_rmem" = "4096 131072 6291456"
+    sysctl."net.ipv4.conf.{port}.forwarding" = 1
+
+`{port}` is each port of the router in turn. A sysctl of a network namespace is set in the router's,
+one of the whole machine outside of it. A value is a whole number, `true` or `false` (1 or 0), or a
+text. If the kernel shows another value than the one that was written, the setting is refused. A
+sysctl that cannot be read is skipped, for it could not be put back.
+
+### `[commands.NAME]`
+
+A knob of your own is three shell commands. `NAME` is then a knob like others:
+
+    [commands.route_metric]
+    set = "ip route replace 203.0.113.0/24 dev {port} metric {value}"
+    get = "ip -o route show 203.0.113.0/24 dev {port} | sed 's/.*metric //' | grep . || echo none"
+    restore = "ip route flush 203.0.113.0/24 dev {port}"
+
+    [matrix]
+    route_metric = [10, 20]
+
+OWN_TABLE
+`{value}` and `{port}` become one word of the shell each; skblab quotes it, so write no quotes
+around it. Everything else is yours and the shell's: each command is run by `sh -c`, as root, on the
+device under test and in the router's network namespace, without input. With `{port}` in any of the
+three, all are run for each port in turn.
+
+`get` prints one line, which has to be the value after `set`; otherwise the setting is refused.
+`restore` gets the line that `get` printed before the first `set`, whatever it was. A command fails
+by its exit status: the setting is then invalid, and its reason has the last line of standard error.
+A `get` that prints `skblab-unable: WHY` says that the machine has no such thing.
+
+### `netfilter = "my-rules.nft"`
+
+Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to the experiment file:
+
+    [[setting]]
+    name = "my rules"
+    knobs = { netfilter = "my-rules.nft" }
+
+skblab loads the text as it is, so it may begin with `flush ruleset`. Ports have the names of the
+testbed: use `oifname` for what is not everywhere. The rules that were there before come back
+afterwards; if nft could not load them again, as some of iptables, the setting is refused. What nft
+refuses is one line with the line of your file. The file cannot include others. A run keeps its text
+and its hash: `--resume` and bundles have the same rules, whatever becomes of the file.
+"""
 TABLES = ("needs", "traffic", "setting", "measure", "repeats")
 
 
@@ -64,6 +120,7 @@ def page() -> str:
         "\n## Keys before the tables\n\n",
         table(Experiment, without=TABLES),
         COMBINATIONS,
+        OWN.replace("OWN_TABLE", table(Own)),
         *(_section(f"[{name}]", model) for name, model in (("traffic", Traffic), ("needs", Needs))),
         _section("[[setting]]", Setting),
         "\n## Measures\n\nWithout `--exact` the file has at least one of\n"

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from skblab.knobs.base import DEVICE
+from skblab.knobs.base import DEVICE, Knob
 from skblab.knobs.boot import STOCK, start
-from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value, literal, words
 from skblab.machine.device import Machine
 from skblab.sweep.experiment import BASELINE, knobs_of
@@ -47,7 +46,7 @@ def commands(
         yield from _warm_up(plan, kind, cpus)
         for of_setting in boot.settings:
             yield f"# {of_setting.setting}"
-            yield from setting(machine, of_setting.knobs)
+            yield from setting(machine, of_setting.knobs, plan.experiment.catalogue)
             for measurement in of_setting.measurements:
                 fills = Sending(measurement.stream, WARM_UP, tester=measurement.tester)
                 yield f"{kind.offering(fills, cpus)}  # fills the caches"
@@ -64,13 +63,14 @@ def overview(plan: Plan) -> Iterator[str]:
     yield "Settings, each in every block, in random order:"
     yield f"  {BASELINE} (twice): {words(experiment.baseline) or 'the router as it is'}"
     values: dict[tuple[str, str], str] = {}
+    catalogue = experiment.catalogue
     for setting in (None, *experiment.settings()):
         if setting is not None:
             # A combination of the matrix is named after its values.
             of_matrix = setting not in experiment.setting
             yield f"  {setting.name}" if of_matrix else f"  {setting.name}: {words(setting.knobs)}"
         for name, value in knobs_of(experiment, setting).items():
-            values[name, literal(value)] = KNOBS[name].by_hand(value)
+            values[name, literal(value)] = catalogue[name].by_hand(value)
     if values:
         yield f"\nWhat sets each value by hand ({DEVICE}: each network device of the router):"
     width = max((len(f"{name} = {value}") for name, value in values), default=0)
@@ -88,9 +88,15 @@ def order(plan: Plan) -> Iterator[str]:
                 yield f"    {measurement.number}: {measurement}"
 
 
-def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
+def setting(
+    machine: Machine, knobs: Mapping[str, Value], catalogue: Mapping[str, Knob]
+) -> list[str]:
     """Return the command that sets each of these knobs that no boot sets."""
-    return [_set(machine, name, value) for name, value in knobs.items() if not KNOBS[name].boot]
+    return [
+        _set(machine, catalogue[name], value)
+        for name, value in knobs.items()
+        if not catalogue[name].boot
+    ]
 
 
 def _warm_up(plan: Plan, kind: Kind, cpus: int) -> Iterator[str]:
@@ -101,6 +107,5 @@ def _warm_up(plan: Plan, kind: Kind, cpus: int) -> Iterator[str]:
         yield kind.offering(warming(stream, seconds), cpus)
 
 
-def _set(machine: Machine, name: str, value: Value) -> str:
-    knob = KNOBS[name]
+def _set(machine: Machine, knob: Knob, value: Value) -> str:
     return knob.restore(machine, knob.wanted(machine, value, knob.likely(machine)))

@@ -17,18 +17,28 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     create_model,
     field_validator,
     model_validator,
 )
 
+from skblab.knobs import commands, keys, rules
+from skblab.knobs.base import Knob
+from skblab.knobs.commands import Commands
 from skblab.knobs.naming import unknown
-from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import NAME, Knobs, Name, Value, text
+from skblab.knobs.netfilter import Netfilter
+from skblab.knobs.registry import KNOBS, Catalogue
+from skblab.knobs.rules import Texts, is_file
+from skblab.knobs.sysctl import Sysctl
+from skblab.knobs.values import NAME, Knobs, Name, PlainName, Value, flat, text
+from skblab.sweep import kept
 from skblab.sweep.measure.base import Sections
 from skblab.sweep.measures import MEASURES, PARTS, measures, parts
 from skblab.sweep.planned import TESTER
@@ -40,6 +50,7 @@ from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
+NETFILTER = "netfilter"
 _NAME = re.compile(NAME)
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 # Of one experiment, repeats included: at a second each they take eleven days.
@@ -132,6 +143,23 @@ class Setting(_Part):
         return name
 
 
+class Own(_Part):
+    """A knob of your own: commands that set a value, print it, and put back what there was."""
+
+    set: Annotated[str, Field(description="sets `{value}`")]
+    get: Annotated[str, Field(description="prints the value, in one line")]
+    restore: Annotated[
+        str, Field(description="puts back `{value}`, which `get` printed before `set`")
+    ]
+
+    @field_validator("set", "get", "restore")
+    @classmethod
+    def _good(cls, template: str, info: ValidationInfo) -> str:
+        if wrong := commands.fault(str(info.field_name), template):
+            raise ValueError(wrong)
+        return template
+
+
 class Experiment(_Part):
     """An experiment file."""
 
@@ -144,6 +172,7 @@ class Experiment(_Part):
     setting: tuple[Setting, ...] = ()
     matrix: Annotated[
         dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]],
+        BeforeValidator(flat),
         Field(description="every combination of these values"),
     ] = {}
     pair: Annotated[
@@ -154,9 +183,38 @@ class Experiment(_Part):
         tuple[Annotated[Knobs, Field(min_length=1)], ...],
         Field(description="combinations of the matrix that are left out"),
     ] = ()
+    commands: Annotated[
+        dict[PlainName, Own], Field(description="knobs of your own, by their names")
+    ] = {}
     # Without it only instructions can be counted, which no section asks for.
     measure: Measured = Field(default_factory=Measured.model_construct)
     repeats: Repeats = Repeats()
+    # Rules that are files: text by value, as they were when the experiment was read.
+    _rules: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def rules(self) -> Mapping[str, str]:
+        """The texts of the files that its values name."""
+        return self._rules
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Every knob that its settings can name: skblab's, any sysctl, and its own."""
+        own: dict[str, Knob] = {
+            name: Commands(name, one.set, one.get, one.restore)
+            for name, one in self.commands.items()
+        }
+        if self._rules:
+            own[NETFILTER] = Netfilter(Texts(self._rules))
+        return KNOBS.having(own)
+
+    @field_validator("commands")
+    @classmethod
+    def _not_skblabs(cls, commands: dict[str, Own]) -> dict[str, Own]:
+        for name in commands:
+            if name in KNOBS or name == keys.PREFIX:
+                raise ValueError(f"{name} is a knob of skblab's: choose another name")
+        return commands
 
     @model_validator(mode="after")
     def _has_what_is_narrow(self) -> Experiment:
@@ -227,7 +285,10 @@ class Experiment(_Part):
                 continue
             if self.baseline.items() >= knobs.items():
                 continue
-            words = " ".join(f"{name}={text(value)}" for name, value in knobs.items())
+            # Names of settings have no braces.
+            words = " ".join(
+                f"{name.replace(keys.PORT, 'port')}={text(value)}" for name, value in knobs.items()
+            )
             yield Setting.model_construct(name=words, knobs=knobs)
 
     def _paired(self, name: str) -> bool:
@@ -253,7 +314,26 @@ def read(file: Path) -> Experiment:
     # Before it is validated: a dotted name makes a table, of which nothing useful would be said.
     if wrong := list(_misnamed(raw)):
         raise tomlfile.complaint(file, wrong)
-    return tomlfile.read(Experiment, file, what)
+    found = tomlfile.read(Experiment, file, what)
+    found._rules, wrong = _rules(found, file.parent)
+    if wrong:
+        raise tomlfile.complaint(file, wrong)
+    return found
+
+
+def _rules(
+    experiment: Experiment, folder: Path
+) -> tuple[dict[str, str], list[tuple[tomlfile.Place, str]]]:
+    """Return the texts of files of rules, beside an experiment's file, and which cannot be had."""
+    texts: dict[str, str] = {}
+    wrong: list[tuple[tomlfile.Place, str]] = []
+    for place, name, value in _given(experiment):
+        if name == NETFILTER and isinstance(value, str) and is_file(value) and value not in texts:
+            try:
+                texts[value] = rules.read(kept.file(folder, value))
+            except ValueError as error:
+                wrong.append((place, str(error)))
+    return texts, wrong
 
 
 def _misnamed(raw: Mapping[str, object]) -> Iterator[tuple[tomlfile.Place, str]]:
@@ -268,8 +348,9 @@ def _misnamed(raw: Mapping[str, object]) -> Iterator[tuple[tomlfile.Place, str]]
             tables.append((("setting", number, "knobs"), setting.get("knobs")))
     for place, table in tables:
         for path in _paths(table):
-            if len(path) > 1 or not _NAME.fullmatch(path[0]):
-                yield (*place, *path), unknown(".".join(path))
+            name = keys.canonical(".".join(path))
+            if (len(path) > 1 and path[0] != keys.PREFIX) or not _NAME.fullmatch(name):
+                yield (*place, *path), unknown(name)
 
 
 def _paths(table: object) -> Iterator[tuple[str, ...]]:
@@ -297,10 +378,12 @@ def differing(experiment: Experiment, setting: Setting) -> dict[str, Value]:
 
 def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:
     """Yield where an experiment has a knob that there is not, or a value that it does not take."""
+    catalogue = experiment.catalogue
+    yield from _twice(experiment)
     for place, name, value in _given(experiment):
-        knob = KNOBS.get(name)
+        knob = catalogue.find(name)
         if knob is None:
-            yield place, unknown(name)
+            yield place, unknown(name, experiment.commands)
             continue
         try:
             knob.check(value)
@@ -310,10 +393,26 @@ def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]
 
 def _given(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str, Value]]:
     for name, value in experiment.baseline.items():
-        yield ("baseline", name), name, value
+        yield ("baseline", *_written(name)), name, value
     for number, setting in enumerate(experiment.setting):
         for name, value in setting.knobs.items():
-            yield ("setting", number, "knobs", name), name, value
+            yield ("setting", number, "knobs", *_written(name)), name, value
     for name, values in experiment.matrix.items():
         for value in values:
-            yield ("matrix", name), name, value
+            yield ("matrix", *_written(name)), name, value
+
+
+def _written(name: str) -> tuple[str, ...]:
+    """Return a knob's name as files have it, key by key."""
+    return (keys.PREFIX, keys.key(name)) if keys.is_sysctl(name) else (name,)
+
+
+def _twice(experiment: Experiment) -> Iterator[tuple[tomlfile.Place, str]]:
+    """Yield sysctls that a knob sets as well: each would put back what the other has set."""
+    given = {name: place for place, name, _ in _given(experiment)}
+    for name, knob in KNOBS.items():
+        if name in given and isinstance(knob, Sysctl):
+            others = {f"sysctl.{key.replace('/', '.')}" for key in knob.keys}
+            others |= {one.replace("{device}", keys.PORT) for one in others}
+            for other in sorted(others & given.keys()):
+                yield given[other], f"the knob {name} sets it as well: use one of them"

@@ -54,6 +54,8 @@ def files(plan: Plan) -> dict[str, str]:
                 if isinstance(value, str):
                     content = Path(value).read_bytes()
                     found[f"{name} {value}"] = hashlib.sha256(content).hexdigest()[:16]
+    for value, text in plan.experiment.rules.items():
+        found[f"netfilter {value}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
 
 

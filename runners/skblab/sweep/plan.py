@@ -55,6 +55,9 @@ class Plan:
             for name, section in self.experiment.measure.model_dump(mode="json").items()
             if section is not None or name in FIRST
         }
+        if not self.experiment.commands:
+            # As it was before there were any.
+            del experiment["commands"]
         boots = [_digested(boot) for boot in self.boots]
         whole = json.dumps({"experiment": experiment, "boots": boots}, sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:16]

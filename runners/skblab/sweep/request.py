@@ -19,7 +19,7 @@ from skblab.lab.guest.spec import MOST_EXACT_CPUS
 from skblab.lab.kernel import names
 from skblab.lab.kernel.lines import DEFAULT, PATCHED
 from skblab.lab.kernel.names import Name
-from skblab.sweep import booting, shorter
+from skblab.sweep import booting, kept, shorter
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.budget import fitting, refusal, told
@@ -240,6 +240,7 @@ class Request:
             raise UsageError(why)
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())
+        kept.keep(folder.path, plan.experiment.rules)
         if machines is not None:
             text = machines.model_dump_json(by_alias=True, indent=2)
             disk.write(folder.path / MACHINES, text)

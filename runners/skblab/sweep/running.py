@@ -229,7 +229,12 @@ class Running:
                     when = "after the last trial"
                 try:
                     undo = machines.undo_of(boot)
-                    with applying(testbed.transport, testbed.machine, undo) as applier:
+                    with applying(
+                        testbed.transport,
+                        testbed.machine,
+                        undo,
+                        self.plan.experiment.catalogue,
+                    ) as applier:
                         yield testbed, applier
                 except NotPutBackError as left:
                     if machines.keeps:

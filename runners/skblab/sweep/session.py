@@ -174,11 +174,11 @@ def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) ->
 
 def _making(experiment: Experiment, chosen: Setting, machine: Machine) -> Iterator[tuple[str, str]]:
     """Yield what sets each knob of a setting, and how a person does it who has the baseline."""
-    own = differing(experiment, chosen)
+    own, catalogue = differing(experiment, chosen), experiment.catalogue
     for name, value in knobs_of(experiment, chosen).items():
-        knob = KNOBS[name]
+        knob = catalogue[name]
         by_hand = f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}" if name in own else ""
-        made = by_boot({name: value}) or setting(machine, {name: value})
+        made = by_boot({name: value}) if knob.boot else setting(machine, {name: value}, catalogue)
         for command in made:
             yield command, by_hand
 

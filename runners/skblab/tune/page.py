@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from skblab.knobs.base import DEVICE
+from skblab.knobs.base import DEVICE, Knob
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.tune.script import REVERT, settable, sysctls
@@ -47,6 +47,8 @@ class Told:
     knobs: Mapping[str, Value]
     added: Sequence[Worth] = ()
     not_tried: str = ""
+    # What knobs there are: those of commands are the experiment's own.
+    catalogue: Mapping[str, Knob] = field(default_factory=lambda: KNOBS)
 
 
 def page(told: Told) -> Iterator[str]:
@@ -69,7 +71,7 @@ def page(told: Told) -> Iterator[str]:
             yield ""
             yield told.caution
         yield ""
-        yield from (f"    {line}" for line in by_hand(told.knobs))
+        yield from (f"    {line}" for line in by_hand(told.knobs, told.catalogue))
         yield ""
         yield from _how(told.knobs)
     for title, rows in (
@@ -120,10 +122,10 @@ def _how(knobs: Mapping[str, Value]) -> Iterator[str]:
         yield f"To keep {'it' if kept == len(knobs) else 'the sysctls'} over a reboot: {lasting}."
 
 
-def by_hand(knobs: Mapping[str, Value]) -> Iterator[str]:
+def by_hand(knobs: Mapping[str, Value], catalogue: Mapping[str, Knob]) -> Iterator[str]:
     """Yield what a person types to set knobs; what only a boot sets is a comment."""
     for name, value in knobs.items():
-        knob = KNOBS[name]
+        knob = catalogue[name]
         yield f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}"
 
 

@@ -110,14 +110,20 @@ def sysctls(knobs: Mapping[str, Value]) -> dict[str, str]:
     """Return the sysctls that knobs are, by their names, with DEVICE for a device's."""
     found: dict[str, str] = {}
     for name, value in knobs.items():
-        if match := _SYSCTL.fullmatch(KNOBS[name].by_hand(value)):
+        if match := _SYSCTL.fullmatch(_by_hand(name, value)):
             found |= dict(word.split("=", 1) for word in match[1].split())
     return found
 
 
+def _by_hand(name: str, value: Value) -> str:
+    """Return what sets a knob; nothing for commands of the user's own, which are never run here."""
+    knob = KNOBS.find(name)
+    return knob.by_hand(value) if knob else ""
+
+
 def _calls(name: str, value: Value) -> Iterator[str]:
     """Yield the calls of the script's functions that set a knob; none if it is nothing like it."""
-    by_hand = KNOBS[name].by_hand(value)
+    by_hand = _by_hand(name, value)
     for key, wanted in sysctls({name: value}).items():
         path = f"/proc/sys/{key.replace('.', '/')}".replace(DEVICE, "$device")
         yield f'put "{path}" {wanted}'
