@@ -20,7 +20,8 @@ Place = tuple[int | str, ...]
 
 SHOWN_FAULTS = 3
 _TABLE = re.compile(r"\s*\[(\[)?([^\[\]]+)\](\])?\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
 
 def read(model: type[Model], file: Path, what: str) -> Model:

@@ -11,6 +11,7 @@ import re
 
 PREFIX = "sysctl"
 PORT = "{port}"
+LONGEST = 120
 _WORD = r"(?:[A-Za-z0-9_]|\{port\})(?:[A-Za-z0-9_@:/-]|\{port\})*"
 SYSCTL = rf"{PREFIX}(?:\.{_WORD}){{2,}}"
 _NAME = re.compile(SYSCTL)
@@ -28,7 +29,7 @@ def canonical(name: str) -> str:
 
 def is_sysctl(name: str) -> bool:
     """Whether a name, a canonical one, is that of a sysctl."""
-    return _NAME.fullmatch(name) is not None
+    return len(name) <= LONGEST and _NAME.fullmatch(name) is not None
 
 
 def key(name: str) -> str:

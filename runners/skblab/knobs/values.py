@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from skblab.knobs.keys import PREFIX, SYSCTL, canonical
+from skblab.knobs.keys import LONGEST, PREFIX, SYSCTL, canonical
 
 Value = bool | int | float | str | tuple[int | str, ...]
 # What knobs of skblab's are named, and those of `[commands]`.
@@ -51,7 +51,7 @@ def _below(above: str, table: Mapping[object, object]) -> Iterator[tuple[str, ob
             yield canonical(path), value
 
 
-Name = Annotated[str, BeforeValidator(_canonical), Field(pattern=NAME)]
+Name = Annotated[str, BeforeValidator(_canonical), Field(pattern=NAME, max_length=LONGEST)]
 Knobs = Annotated[dict[Name, Value], BeforeValidator(flat)]
 
 

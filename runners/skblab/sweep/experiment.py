@@ -37,7 +37,7 @@ from skblab.knobs.netfilter import Netfilter
 from skblab.knobs.registry import KNOBS, Catalogue
 from skblab.knobs.rules import Texts, is_file
 from skblab.knobs.sysctl import Sysctl
-from skblab.knobs.values import NAME, Knobs, Name, PlainName, Value, flat, text
+from skblab.knobs.values import PLAIN, Knobs, Name, PlainName, Value, flat, text
 from skblab.sweep import kept
 from skblab.sweep.measure.base import Sections
 from skblab.sweep.measures import MEASURES, PARTS, measures, parts
@@ -51,10 +51,12 @@ from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
 NETFILTER = "netfilter"
-_NAME = re.compile(NAME)
+_NAME = re.compile(PLAIN)
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 # Of one experiment, repeats included: at a second each they take eleven days.
 MOST_TRIALS = 1_000_000
+# No sysctl is in so many tables.
+DEEPEST = 20
 
 
 class _Part(BaseModel):
@@ -208,14 +210,6 @@ class Experiment(_Part):
             own[NETFILTER] = Netfilter(Texts(self._rules))
         return KNOBS.having(own)
 
-    @field_validator("commands")
-    @classmethod
-    def _not_skblabs(cls, commands: dict[str, Own]) -> dict[str, Own]:
-        for name in commands:
-            if name in KNOBS or name == keys.PREFIX:
-                raise ValueError(f"{name} is a knob of skblab's: choose another name")
-        return commands
-
     @model_validator(mode="after")
     def _has_what_is_narrow(self) -> Experiment:
         narrow = any(measure.narrows for measure in measures(self.measure))
@@ -349,15 +343,20 @@ def _misnamed(raw: Mapping[str, object]) -> Iterator[tuple[tomlfile.Place, str]]
     for place, table in tables:
         for path in _paths(table):
             name = keys.canonical(".".join(path))
-            if (len(path) > 1 and path[0] != keys.PREFIX) or not _NAME.fullmatch(name):
+            sysctl = path[0] == keys.PREFIX and len(path) <= DEEPEST and keys.is_sysctl(name)
+            if not sysctl and not (len(path) == 1 and _named(name)):
                 yield (*place, *path), unknown(name)
 
 
-def _paths(table: object) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each value in a table of tables."""
+def _named(name: str) -> bool:
+    return keys.is_sysctl(name) or _NAME.fullmatch(name) is not None
+
+
+def _paths(table: object, deep: int = DEEPEST) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each value in a table of tables, or its begin where that is too long."""
     for name, value in table.items() if isinstance(table, dict) else ():
-        if isinstance(value, dict) and value:
-            yield from ((name, *path) for path in _paths(value))
+        if isinstance(value, dict) and value and deep:
+            yield from ((name, *path) for path in _paths(value, deep - 1))
         else:
             yield (name,)
 
@@ -379,6 +378,9 @@ def differing(experiment: Experiment, setting: Setting) -> dict[str, Value]:
 def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:
     """Yield where an experiment has a knob that there is not, or a value that it does not take."""
     catalogue = experiment.catalogue
+    for name in experiment.commands:
+        if name in KNOBS or name == keys.PREFIX:
+            yield ("commands", name), "is a knob of skblab's: choose another name"
     yield from _twice(experiment)
     for place, name, value in _given(experiment):
         knob = catalogue.find(name)

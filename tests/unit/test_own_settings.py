@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Settings that no knob of skblab's knows: any sysctl, commands of the user's own, rules of nft."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutated import contents, examples, value_or_line
+from skblab.knobs import applying, keys, rules
+from skblab.knobs.applying import Applier, Undo
+from skblab.knobs.base import UNABLE, Unable
+from skblab.knobs.commands import Commands
+from skblab.knobs.netfilter import Netfilter
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.rules import Texts
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine
+from skblab.machine.transport import LocalTransport
+from skblab.sweep import inputs, kept
+from skblab.sweep import plan as plans
+from skblab.sweep.experiment import Experiment, faults, knobs_of
+from skblab.sweep.request import EXPERIMENT, Request, read, unfinished
+from skblab.tune import deriving, script
+from skblab_analysis.base.errors import SkblabError, UsageError
+
+HERE = Machine((Device("r0"), Device("r1")))
+HEAD = 'name = "own"\nquestion = "?"\n'
+COMMANDS = """
+[commands.fast]
+set = "echo {value} >it"
+get = "cat it"
+restore = "echo {value} >it"
+"""
+OWN = f"""{HEAD}
+[baseline]
+sysctl."net.ipv4.tcp_sack" = 0
+netfilter = "mine.nft"
+
+[[setting]]
+name = "a"
+knobs = {{ sysctl.vm.swappiness = 10, fast = 3 }}
+
+[matrix]
+sysctl."net.ipv4.conf.{{port}}.proxy_arp" = [true, false]
+{COMMANDS}
+[measure.throughput]
+"""
+RULES = "flush ruleset\ntable inet mine {\n\tchain c {\n\t\tct state new accept\n\t}\n}\n"
+
+
+def written(folder: Path, text: str, rules_text: str = RULES) -> Path:
+    (folder / "mine.nft").write_text(rules_text)
+    file = folder / "own.toml"
+    file.write_text(text)
+    return file
+
+
+def refused(folder: Path, text: str) -> str:
+    """Return what is said of an experiment file, without its name."""
+    file = written(folder, text)
+    with pytest.raises(UsageError) as error:
+        read(str(file))
+    return str(error.value).removeprefix(f"{file}:")
+
+
+def test_all_three_stand_where_knobs_do(tmp_path: Path) -> None:
+    found = read(str(written(tmp_path, OWN)))
+    assert dict(found.baseline) == {"sysctl.net.ipv4.tcp_sack": 0, "netfilter": "mine.nft"}
+    a, *both = found.settings()
+    assert a.knobs == {"sysctl.vm.swappiness": 10, "fast": 3}
+    assert [one.name for one in both] == [
+        f"sysctl.net.ipv4.conf.port.proxy_arp={word}" for word in ("on", "off")
+    ]
+    for setting in (None, *found.settings()):
+        for name, value in knobs_of(found, setting).items():
+            assert found.catalogue[name].by_hand(value)
+
+
+def test_a_derived_file_has_them_as_well(tmp_path: Path) -> None:
+    found = read(str(written(tmp_path, OWN)))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "sweep.toml").write_text(deriving.text(found))
+    kept.keep(other, found.rules)
+    again = read(str(other / "sweep.toml"))
+    assert again == found
+    assert again.rules == found.rules == {"mine.nft": RULES}
+
+
+@pytest.mark.parametrize(
+    ("written_as", "name"),
+    [
+        ('sysctl."net.ipv4.tcp_sack"', "sysctl.net.ipv4.tcp_sack"),
+        ("sysctl.net.ipv4.tcp_sack", "sysctl.net.ipv4.tcp_sack"),
+        ('"sysctl.net.ipv4.tcp_sack"', "sysctl.net.ipv4.tcp_sack"),
+        ('sysctl."net/ipv4/tcp_sack"', "sysctl.net.ipv4.tcp_sack"),
+        ('sysctl."net.ipv4.conf.eth0/100.rp_filter"', "sysctl.net.ipv4.conf.eth0/100.rp_filter"),
+        ('sysctl."net/ipv4/conf/eth0.100/rp_filter"', "sysctl.net.ipv4.conf.eth0/100.rp_filter"),
+    ],
+)
+def test_a_sysctl_has_one_name(tmp_path: Path, written_as: str, name: str) -> None:
+    found = read(str(written(tmp_path, f"{HEAD}[baseline]\n{written_as} = 1\n")))
+    assert list(found.baseline) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("sysctl.net.ipv4.conf.eth0/100.rp_filter", "net/ipv4/conf/eth0.100/rp_filter"),
+        ("sysctl.kernel.panic", "kernel/panic"),
+    ],
+)
+def test_where_a_sysctl_is(name: str, path: str) -> None:
+    assert keys.path(name) == path
+    assert f"/proc/sys/{path}" in KNOBS[name].get(HERE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[baseline]\nsysctl."net" = 1\n', "4: baseline.sysctl.net: no such sysctl; write "),
+        ('[baseline]\nsysctl."net..x" = 1\n', "4: baseline.sysctl.net..x: no such sysctl"),
+        ('[baseline]\nsysctl."net/ipv4/../x" = 1\n', "4: baseline.sysctl.net/ipv4/../x: no such"),
+        ('[baseline]\nsysctl."net.ipv4.$(reboot)" = 1\n', "4: baseline.sysctl.net.ipv4.$(reboot)"),
+        ("[baseline]\nsysctl = 1\n", "4: baseline.sysctl: no such sysctl; write "),
+        (
+            '[baseline]\nsysctl."net.x" = 1\nsysctl."net/x" = 2\n',
+            "3: baseline: sysctl.net.x is there twice, expected it once",
+        ),
+        (
+            '[baseline]\nsysctl."net.x" = "a\\nb"\n',
+            "4: baseline.sysctl.net.x: 'a\\nb': expected a whole number, true or false (1 or 0)",
+        ),
+        ('[matrix]\nsysctl."net.x" = [1, 0.5]\n', "4: matrix.sysctl.net.x: 0.5: expected a whole"),
+        (
+            "[baseline]\nnet.ipv4.tcp_sack = 1\n",
+            '4: baseline.net.ipv4.tcp_sack: no such knob; write `sysctl."net.ipv4.tcp_sack"`',
+        ),
+        (
+            '[baseline]\nnetdev_budget = 1\n[[setting]]\nname = "a"\n'
+            'knobs = { sysctl."net.core.netdev_budget" = 2 }\n',
+            "7: setting.0.knobs.sysctl.net.core.netdev_budget: the knob netdev_budget sets it as",
+        ),
+        (
+            '[baseline]\nrp_filter = 1\nsysctl."net.ipv4.conf.{port}.rp_filter" = 2\n',
+            "5: baseline.sysctl.net.ipv4.conf.{port}.rp_filter: the knob rp_filter sets it as well",
+        ),
+        (f"[baseline]\nfats = 1\n{COMMANDS}", "4: baseline.fats: no such knob; the nearest is `fa"),
+        (f"[baseline]\nfast = 0.5\n{COMMANDS}", "4: baseline.fast: 0.5: expected what the command"),
+        (f'[baseline]\nfast = " a"\n{COMMANDS}', "4: baseline.fast: ' a': expected what the comm"),
+        (COMMANDS.replace("fast", "gro"), "4: commands.gro: is a knob of skblab's: choose another"),
+        (COMMANDS.replace('get = "cat it"\n', ""), "4: commands.fast.get: is missing: write it"),
+        (COMMANDS.replace("cat it", " "), "6: commands.fast.get: is empty: write the command"),
+        (COMMANDS.replace("cat it", "{value}"), "6: commands.fast.get: has {value}, and is to fi"),
+        (COMMANDS.replace("{value} >it", "x"), "5: commands.fast.set: has no {value}: write it"),
+        (
+            COMMANDS.replace("cat it", "cat /sys/class/net/${port}/mtu"),
+            "6: commands.fast.get: has ${port}, a variable of the shell: write {port}, without",
+        ),
+        ('[baseline]\nnetfilter = "no.nft"\n', "4: baseline.netfilter: cannot read the rules in "),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    assert refused(tmp_path, HEAD + text + "[measure.throughput]\n").startswith(said)
+
+
+def test_a_name_of_thousands_of_tables_is_one_line(tmp_path: Path) -> None:
+    for name in ("sysctl", "x"):
+        assert "\n" not in refused(tmp_path, f"{HEAD}[baseline]\n{name}{'.a' * 4000} = 1\n")
+
+
+@examples
+@given(contents(OWN))
+def test_any_file_is_an_experiment_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "mine.nft").write_text(RULES)
+    (folder / "own.toml").write_bytes(data)
+
+    def turn() -> None:
+        found = read(str(folder / "own.toml"))
+        assert list(faults(found)) == []
+        plan = plans.make(found, exact=True)
+        for _, setting, _ in plan.measurements():
+            for name, value in setting.knobs.items():
+                assert found.catalogue[name].by_hand(value)
+
+    value_or_line(turn)
+
+
+@examples
+@given(contents(RULES))
+def test_any_rules_are_a_text_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "mine.nft"
+    file.write_bytes(data)
+    try:
+        text = rules.read(file)
+    except ValueError as error:
+        assert str(error).startswith((f"{file}:", "cannot read the rules"))
+        assert "\n" not in str(error)
+    else:
+        assert text.encode() == data
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", " is empty"),
+        (b"table x y {}\n\xff", "2: invalid start byte, expected UTF-8"),
+        (b"a\n\0", "2: has a NUL character"),
+        (b'a\nb; include "other.nft"', "2: includes another file"),
+        (b"table inet skblab {}", "1: skblab is the table of skblab's own"),
+        (b"#" * (rules.MOST_BYTES + 1), " has 1048577 bytes, expected at most 1048576"),
+    ],
+)
+def test_rules_that_cannot_be_kept(tmp_path: Path, text: bytes, said: str) -> None:
+    file = tmp_path / "mine.nft"
+    file.write_bytes(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{file}:{said}')}"):
+        rules.read(file)
+    # A comment may say so.
+    file.write_text("# include skblab\n")
+    assert rules.read(file)
+
+
+def test_the_plan_of_a_file_without_commands_is_what_it_was() -> None:
+    asked = {"name": "few", "question": "?", "baseline": {"rp_filter": 0}}
+    found = Experiment.model_validate(asked)
+    assert plans.make(found, exact=True).digest == "24992323524727dc"
+    own = {"x": {"set": "{value}", "get": "x", "restore": "x"}}
+    assert (
+        plans.make(Experiment.model_validate({**asked, "commands": own})).digest
+        != "24992323524727dc"
+    )
+
+
+def test_a_run_has_the_rules_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
+    file = written(tmp_path, OWN)
+    plan, folder = Request(str(file), exact=True).begin()
+    inputs.check(folder, inputs.files(plan))
+    assert (folder.path / EXPERIMENT).read_bytes() == file.read_bytes()
+    [copy] = (folder.path / kept.FOLDER).iterdir()
+    assert copy.read_text() == RULES
+    # What becomes of the user's file is nothing to it.
+    written(tmp_path, OWN, "table inet other {}\n")
+    again, there = unfinished(folder.path)
+    assert again.experiment.rules == {"mine.nft": RULES}
+    inputs.check(there, inputs.files(again))
+    copy.write_text("table inet other {}\n")
+    again, there = unfinished(folder.path)
+    with pytest.raises(UsageError, match=r"netfilter mine\.nft was \w{16} when it began"):
+        inputs.check(there, inputs.files(again))
+
+
+def test_rules_of_any_folder_are_kept_by_one_name(tmp_path: Path) -> None:
+    values = {"../a.nft": "1", "/etc/a.nft": "2", "b/a.nft": "3"}
+    kept.keep(tmp_path, values)
+    assert {value: kept.file(tmp_path, value).read_text() for value in values} == values
+    assert kept.file(tmp_path, "c.nft") == tmp_path / "c.nft"
+
+
+def test_the_state_of_rules_is_their_file_and_what_tells_it() -> None:
+    knob = Netfilter(Texts({"mine.nft": RULES}))
+    state = knob.wanted(HERE, "mine.nft", "none 0")
+    assert state == f"mine.nft {rules.key(RULES)}"
+    assert RULES in knob.restore(HERE, state)
+    key = rules.key(RULES)
+    assert knob.state(f"text mine.nft {key} as made\n") == state
+    changed = knob.state(f"text mine.nft {key} changed\n")
+    assert changed == f"{state} with changed rules"
+    # As it is put back, if a killed run left it.
+    assert knob.restore(HERE, changed) == knob.restore(HERE, state)
+    with pytest.raises(ValueError, match="is another text now"):
+        knob.restore(HERE, "mine.nft 0123456789ab")
+    with pytest.raises(ValueError, match="no such rules are kept"):
+        knob.check("other.nft")
+    with pytest.raises(Unable, match="neither conntrack nor python3"):
+        knob.fits("forgets nothing\n", "mine.nft")
+
+
+@given(st.text(max_size=200))
+def test_a_sysctl_is_read_as_it_was_wanted(text: str) -> None:
+    for knob in (KNOBS["sysctl.net.x"], KNOBS["sysctl.net.{port}.x"]):
+        try:
+            value = knob.check(text)
+        except ValueError as error:
+            assert "\n" not in str(error)
+            continue
+        state = knob.wanted(HERE, value, "")
+        ports = ("r0", "r1") if "{" in knob.name else ("-",)
+        printed = "".join(f"{port}={text.replace(' ', chr(9))}\n" for port in ports)
+        assert applying.state(knob.name, HERE, printed) == state
+        assert knob.restore(HERE, state)
+
+
+def test_a_sysctl_that_is_not_there_is_skipped() -> None:
+    with pytest.raises(Unable, match=r"^no such file$"):
+        KNOBS["sysctl.net.x"].state(f"{UNABLE} no such file\n")
+    with pytest.raises(SkblabError, match="it has nothing of r1"):
+        applying.state("sysctl.net.{port}.x", HERE, "r0=1\n")
+
+
+def test_advice_has_sysctls_and_leaves_commands_to_the_user() -> None:
+    knobs: dict[str, Value] = {"sysctl.net.ipv4.tcp_sack": 0, "sysctl.net.x": "1 2", "own": 1}
+    assert script.settable(knobs) == {"sysctl.net.ipv4.tcp_sack": 0}
+    assert KNOBS["sysctl.net.x"].by_hand("1 2") == "sysctl -w 'net.x=1 2'"
+    assert KNOBS["sysctl.net.{port}.x"].by_hand(True) == "sysctl -w net.DEVICE.x=1"
+
+
+def turned(folder: Path, knob: Commands, *values: Value) -> list[applying.Applied]:
+    """Set values of a knob on this machine, one after the other, and put it back."""
+    undo = folder / "undo.jsonl"
+    found = []
+    with applying.applying(
+        LocalTransport(), HERE, undo, KNOBS.having({knob.name: knob})
+    ) as applier:
+        for value in values:
+            found += applier.apply({knob.name: value})
+    assert not undo.exists()
+    return found
+
+
+def own(folder: Path, setting: str, getting: str, restoring: str) -> Commands:
+    return Commands("own", *(f"cd {folder}; {one}" for one in (setting, getting, restoring)))
+
+
+def test_commands_set_a_value_and_put_back_what_was_printed(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("first\n")
+    log = "echo {value} >>log; echo {value} >it"
+    knob = own(tmp_path, f"echo set >>log; {log}", "cat it", f"echo restore >>log; {log}")
+    found = turned(tmp_path, knob, 1, "two words")
+    assert [(one.before, one.after, one.invalid) for one in found] == [
+        ("first", "1", False),
+        ("1", "two words", False),
+    ]
+    assert (tmp_path / "log").read_text().split("\n") == [
+        *("set", "1", "set", "two words", "restore", "first", ""),
+    ]
+
+
+def test_commands_of_each_port(tmp_path: Path) -> None:
+    for port in ("r0", "r1"):
+        (tmp_path / port).write_text(f"of {port}\n")
+    knob = own(tmp_path, "echo {value} >{port}", "cat {port}", "echo back {value} >{port}")
+    [found] = turned(tmp_path, knob, 5)
+    assert (found.before, found.after) == ("r0=of%20r0 r1=of%20r1", "r0=5 r1=5")
+    assert [(tmp_path / port).read_text() for port in ("r0", "r1")] == [
+        "back of r0\n",
+        "back of r1\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "getting", "said"),
+    [
+        ("echo no >&2; echo {value} >&2; exit 3", "cat it", "not set: own: set failed, exit 3: 5"),
+        ("exit 3; {value}", "cat it", "not set: own: set failed, exit 3: it said nothing"),
+        ("echo ( {value}", "cat it", "not set: own: set failed, exit 2: sh: 1: Syntax error"),
+        (": {value}", "echo all; echo wrong >&2; false", "own: get failed, exit 1: wrong"),
+        (": {value}", "printf 'a\\n\\nb\\n'", "own: get printed 2 lines, expected one with the v"),
+        (": {value}", "true", "own: get printed no lines, expected one with the value"),
+        (": {value}", "echo skblab-unable: no such card", "own: no such card"),
+    ],
+)
+def test_a_command_that_fails_is_one_line(
+    tmp_path: Path, setting: str, getting: str, said: str
+) -> None:
+    (tmp_path / "it").write_text("first\n")
+    with pytest.raises(SkblabError) as error:
+        turned(tmp_path, own(tmp_path, setting, getting, "echo {value} >it"), 5)
+    assert str(error.value).startswith(said)
+
+
+def test_what_get_does_not_print_is_invalid(tmp_path: Path) -> None:
+    [found] = turned(tmp_path, own(tmp_path, ": {value}", "echo 4", ": {value}"), 5)
+    assert found.invalid and (found.wanted, found.after) == ("5", "4")
+
+
+def test_a_killed_run_is_put_back_by_restore(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("first\n")
+    knob = own(tmp_path, "echo {value} >it", "cat it", "echo restored {value} >it")
+    undo = Undo(tmp_path / "undo.jsonl")
+    Applier(LocalTransport(), HERE, undo, KNOBS.having({"own": knob})).apply({"own": 1})
+    # By a program that knows nothing of knobs.
+    assert undo.replay(LocalTransport()) == []
+    assert (tmp_path / "it").read_text() == "restored first\n"
+
+
+@examples
+@given(st.text(min_size=1, max_size=40))
+def test_a_value_is_one_word_of_the_shell(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
+    folder = tmp_path_factory.mktemp("own")
+    knob = own(folder, "printf '%s\\n' {value} >it", "cat it", "rm it")
+    (folder / "it").write_text("first\n")
+    try:
+        knob.check(value)
+    except ValueError as error:
+        assert "\n" not in str(error)
+        return
+    [found] = turned(folder, knob, value)
+    assert not found.invalid
+    assert not (folder / "it").exists()
+
+
+def test_a_value_may_look_like_a_placeholder(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("first\n")
+    knob = own(tmp_path, "echo {value} >it", "cat it", ": {port}")
+    assert shlex.quote("{port}") in knob.by_hand("{port}")
+    assert shutil.which("sh")
