@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,33 @@ def test_the_state_of_rules_is_their_file_and_what_tells_it() -> None:
         knob.fits("forgets nothing\n", "mine.nft")
 
 
+# Stands for nft: it takes nothing back.
+NFT = """
+nft() {
+	case $* in
+	'-c -f -') cat >/dev/null; return 1 ;;
+	'list ruleset') echo '# xt match "u32"' ;;
+	-f*) echo loaded >&2 ;;
+	esac
+}
+kept() { echo "$PWD/kept"; }
+"""
+
+
+def test_rules_that_nft_could_not_put_back_stay(tmp_path: Path) -> None:
+    knob = Netfilter(Texts({"mine.nft": RULES}))
+    call = knob.restore(HERE, knob.wanted(HERE, "mine.nft", "none 0"))
+    functions = (resources.files("skblab.knobs") / "netfilter.sh").read_text()
+    done = LocalTransport().script(
+        f"cd {tmp_path}\n{functions}{NFT}load mine.nft 0 <<'END'\n{RULES}END\n"
+    )
+    assert done.status != 0 and "load mine.nft" in call
+    assert done.stderr == (
+        "mine.nft: the rules that are there already cannot be put back by nft (of iptables?)\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @given(st.text(max_size=200))
 def test_a_sysctl_is_read_as_it_was_wanted(text: str) -> None:
     for knob in (KNOBS["sysctl.net.x"], KNOBS["sysctl.net.{port}.x"]):
@@ -334,7 +362,8 @@ def turned(folder: Path, knob: Commands, *values: Value) -> list[applying.Applie
 
 
 def own(folder: Path, setting: str, getting: str, restoring: str) -> Commands:
-    return Commands("own", *(f"cd {folder}; {one}" for one in (setting, getting, restoring)))
+    said = [f"cd {folder}; {one}" for one in (setting, getting, restoring)]
+    return Commands("own", said[0], said[1], said[2])
 
 
 def test_commands_set_a_value_and_put_back_what_was_printed(tmp_path: Path) -> None:

@@ -12,19 +12,18 @@ reach() { # file script [word]
 	fi
 }
 
-# Prints PORT=VALUE in a line.
+# Prints PORT=VALUE in a line. What cannot be put back later is not offered now.
 show() { # port file
 	# shellcheck disable=SC2016
-	if value=$(reach "$2" 'cat "$1"' 2>&1); then
+	if value=$(reach "$2" 'cat "$1" && { [ -w "$1" ] || ! echo "$1: it is read-only"; }' 2>&1); then
 		printf '%s=%s\n' "$1" "$(printf '%s' "$value" | tr '\t\n' '  ')"
 	else
-		echo "skblab-unable: ${value#cat: } (what cannot be read cannot be put back)"
+		echo "skblab-unable: $(echo "${value#cat: }" | tail -n 1)"
 	fi
 }
 
 put() { # file value
 	# shellcheck disable=SC2016
-	reach "$1" '[ -w "$1" ] || { echo "$1 cannot be written"; exit 1; }
-		printf "%s\n" "$2" 2>/dev/null >"$1" || { echo "the kernel refuses \"$2\""; exit 1; }' \
+	reach "$1" 'printf "%s\n" "$2" 2>/dev/null >"$1" || { echo "the kernel refuses \"$2\""; exit 1; }' \
 		"$2" >&2
 }

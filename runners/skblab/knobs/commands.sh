@@ -2,32 +2,32 @@
 # shellcheck shell=sh
 # Commands of the user's own. Each has a shell of its own, without input.
 
-# Runs a command, and has what it prints in a file; how it ended is in $status, the last line of what
-# it complains of in $why. No pipe: what a command leaves behind would keep it open.
-try() { # command file
-	complaint=$(mktemp)
+# What a command prints. No pipe: what it leaves behind would keep that open.
+out=$(mktemp -d)/said
+trap 'rm -r "${out%/said}"' EXIT
+
+# Runs a command; how it ended is in $status, and what it complained of last in $why.
+try() { # command
 	status=0
-	sh -c "$1" >"$2" 2>"$complaint" </dev/null || status=$?
-	why=$(grep -v '^[[:space:]]*$' "$complaint" | tail -n 1)
-	rm "$complaint"
+	sh -c "$1" >"$out" 2>"$out.2" </dev/null || status=$?
+	[ "$status" = 0 ] || why=$(awk 'NF { last = $0 } END { print last }' "$out.2")
 }
 
 # Prints for one port, or for none: how it ended and its complaint, or what was printed, line by line.
 ask() { # port command
-	printed=$(mktemp)
-	try "$2" "$printed"
+	try "$2"
 	if [ "$status" != 0 ]; then
 		printf '%s failed exit %s: %s\n' "$1" "$status" "${why:-it said nothing}"
-	elif [ -s "$printed" ]; then
-		awk -v port="$1" '{ print port, "said", $0 }' "$printed"
 	else
 		printf '%s said\n' "$1"
+		while read -r line || [ -n "$line" ]; do
+			printf '%s said %s\n' "$1" "$line"
+		done <"$out"
 	fi
-	rm "$printed"
 }
 
 run() { # which command
-	try "$2" /dev/null
+	try "$2"
 	[ "$status" = 0 ] || {
 		echo "$1 failed, exit $status: ${why:-it said nothing}" >&2
 		exit 1
