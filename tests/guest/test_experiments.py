@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,8 @@ def test_every_setting_is_measured_or_said_to_be_impossible(
     assert experiment.read(file).name == file.stem
     ours = tmp_path / file.name
     ours.write_text(small(file.read_text(), full))
+    for rules in file.parent.glob("*.nft"):
+        shutil.copy(rules, tmp_path)
     results = tmp_path / "results"
     how = (
         ("--testbed", "virtio") if file.stem in BETWEEN_GUESTS else ("--exact", "--packets", "1000")

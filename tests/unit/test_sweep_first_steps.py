@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from skblab.cli import app
 from skblab.knobs.naming import PAGE, unknown
-from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 from skblab.sweep.budget import fitting
 from skblab.sweep.measure.exact import AT_ONCE
@@ -87,10 +86,11 @@ def test_a_dry_run_is_two_screens(file: Path, exact: bool) -> None:
     folded = [part for line in said.splitlines() for part in textwrap.wrap(line, COLUMNS) or [""]]
     assert len(folded) <= 2 * LINES
     # All settings are in it, and what sets each of their values.
-    for setting in read(file.stem).settings():
+    found = read(file.stem)
+    for setting in found.settings():
         assert f"  {setting.name}" in said
         for name, value in setting.knobs.items():
-            assert KNOBS[name].by_hand(value) in said
+            assert found.catalogue[name].by_hand(value) in said
     command = " ".join(["./skblab sweep", file.stem, *options])
     assert said.endswith(
         "\n\nThis was a dry run: nothing was measured, and no setting was changed.\n"

@@ -17,7 +17,7 @@ from skblab.bench.functions import Chosen
 from skblab.bench.kernels import Others, already, finished
 from skblab.bench.plan import Row
 from skblab.knobs.boot import STOCK
-from skblab.knobs.registry import KNOBS
+from skblab.knobs.registry import KNOBS, Catalogue
 from skblab.knobs.values import Knobs
 from skblab.knobs.values import words as in_words
 from skblab.lab import kernel
@@ -49,6 +49,8 @@ class Settings:
     named: str
     baseline: Knobs
     others: Mapping[str, Knobs]
+    # What knobs there are, its own among them.
+    catalogue: Catalogue = field(default_factory=lambda: KNOBS, repr=False)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Asked:
     flavour: str = STOCK
     # What the router has set, by row.
     settings: Mapping[str, Knobs] = field(default_factory=dict)
+    catalogue: Catalogue = field(default_factory=lambda: KNOBS, repr=False)
     # Rows beside b that are compared with a, too, and the experiment that all are of.
     more: tuple[Row, ...] = ()
     of: str = ""
@@ -234,6 +237,7 @@ def experiment(
         kernels={B: kernel},
         flavour=of,
         settings=knobs,
+        catalogue=settings.catalogue,
         more=tuple(rows[1:]),
         of=settings.named,
     )
@@ -296,7 +300,7 @@ def unable(knob: str, case: figures.Case = "forward") -> str | None:
     """Return why a knob cannot be set in a profile, in words; None if it can."""
     if case == "receive" and knob in NOT_RECEIVED:
         return "a packet that is received here does not pass it; give --case forward"
-    if KNOBS[knob].boot:
+    if (known := KNOBS.find(knob)) and known.boot:
         return "only a boot sets it; count it by skblab sweep --exact"
     if knob in netns.OF_NICS:
         return f"{_VETH[case]} nothing like it"

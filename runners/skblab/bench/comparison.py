@@ -606,7 +606,10 @@ class Comparison:
             was_set: list[Applied] = []
             try:
                 # A row that is left out puts its settings back, too.
-                with applying(guest.transport, machine, undo) as applier, self._refusal(row):
+                with (
+                    applying(guest.transport, machine, undo, self.asked.catalogue) as applier,
+                    self._refusal(row),
+                ):
                     was_set = _as_wanted(applier.apply(knobs), row)
                     ran.whole = False
                     ran.printed += run([row], f"{row.name}-set", laid_out=True)

@@ -3,6 +3,8 @@
 
 base.py      what a knob is; values.py: the values that it takes
 sysctl.py    kernel parameters
+anysysctl.py those that no knob of ours is; keys.py: their names
+commands.py  commands that an experiment file has; perport.py: states of each port
 ethtool.py   what a NIC's driver sets: rings, queues, coalescing, offloads
 rss.py       which queues RSS spreads flows over, and its key
 irq.py       which CPUs the interrupts of queues go to
@@ -10,7 +12,7 @@ sysfs.py     what a device's folder in /sys has: RPS, XPS, RFS, threaded NAPI
 napi.py      threads of NAPI instances one by one: mode, CPUs, priority; by napi_netlink.py
 qdisc.py     the queue before the driver
 link.py      MTU, VLAN
-netfilter.py rules
+netfilter.py rules; rules.py: those of a user's file
 routes.py    how many routes; routeset.py makes them, routefile.py reads them
 processor.py governor, SMT
 load.py      load beside packets

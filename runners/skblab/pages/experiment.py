@@ -57,8 +57,9 @@ COMBINATIONS = """
 OWN = """
 ## What no knob sets
 
-The three forms stand wherever a knob does. skblab reads each before it sets it, reads it after,
-and puts it back at the end; `skblab cleanup` puts back what a killed run has left on hosts.
+These three forms stand wherever a knob does, and go the way of all knobs: skblab reads each before
+it sets it, reads it after, and puts it back at the end. `skblab cleanup` puts back what a killed
+run has left on hosts. [`own-settings`](experiments.md) has one of each.
 
 ### `sysctl."KEY"`
 
@@ -69,32 +70,34 @@ Any sysctl, by its key in quotes, as sysctl(8) has it:
     sysctl."net.ipv4.conf.{port}.forwarding" = 1
 
 `{port}` is each port of the router in turn. A sysctl of a network namespace is set in the router's,
-one of the whole machine outside of it. A value is a whole number, `true` or `false` (1 or 0), or a
-text. If the kernel shows another value than the one that was written, the setting is refused. A
-sysctl that cannot be read is skipped, for it could not be put back.
+one of the whole machine in that of its first process. A value is a whole number, `true` or `false`
+(1 or 0), or a text. If the kernel shows another value than the one that was written, the setting is
+refused. A sysctl that cannot be read, or not be written, is skipped. `--set` of `skblab profile`
+takes `sysctl.KEY=VALUE` as well.
 
 ### `[commands.NAME]`
 
 A knob of your own is three shell commands. `NAME` is then a knob like others:
 
-    [commands.route_metric]
-    set = "ip route replace 203.0.113.0/24 dev {port} metric {value}"
-    get = "ip -o route show 203.0.113.0/24 dev {port} | sed 's/.*metric //' | grep . || echo none"
-    restore = "ip route flush 203.0.113.0/24 dev {port}"
+    [commands.txqueuelen]
+    set = "ip link set dev {port} txqueuelen {value}"
+    get = "cat /sys/class/net/{port}/tx_queue_len"
+    restore = "ip link set dev {port} txqueuelen {value}"
 
     [matrix]
-    route_metric = [10, 20]
+    txqueuelen = [10, 500]
 
 OWN_TABLE
+
 `{value}` and `{port}` become one word of the shell each; skblab quotes it, so write no quotes
 around it. Everything else is yours and the shell's: each command is run by `sh -c`, as root, on the
 device under test and in the router's network namespace, without input. With `{port}` in any of the
 three, all are run for each port in turn.
 
 `get` prints one line, which has to be the value after `set`; otherwise the setting is refused.
-`restore` gets the line that `get` printed before the first `set`, whatever it was. A command fails
-by its exit status: the setting is then invalid, and its reason has the last line of standard error.
-A `get` that prints `skblab-unable: WHY` says that the machine has no such thing.
+From one value to the next, only `set` runs. `restore` gets the line that `get` printed before the
+first `set`. A command fails by its exit status: the setting is then refused, and the reason is the
+last line of standard error. A `get` that prints `skblab-unable: WHY` has the setting skipped.
 
 ### `netfilter = "my-rules.nft"`
 
@@ -104,11 +107,13 @@ Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to t
     name = "my rules"
     knobs = { netfilter = "my-rules.nft" }
 
-skblab loads the text as it is, so it may begin with `flush ruleset`. Ports have the names of the
-testbed: use `oifname` for what is not everywhere. The rules that were there before come back
-afterwards; if nft could not load them again, as some of iptables, the setting is refused. What nft
-refuses is one line with the line of your file. The file cannot include others. A run keeps its text
-and its hash: `--resume` and bundles have the same rules, whatever becomes of the file.
+skblab loads the text as it is, in the router's network namespace; it may begin with
+`flush ruleset`. The rules that were there before come back afterwards. If nft could not load those
+again, as some of iptables, the setting is refused. If nft refuses your text, the reason has its
+line. Rules that change during a trial make it invalid; elements of named sets may change. On hosts,
+rules that drop SSH cut off skblab as well. Ports are named as in the testbed: `r0` (in) and `r1`
+(out) in `netns`. The file cannot include others and has at most 1 MiB. The run's folder keeps the
+text in `files`, and its hash in the journal: `skblab resume` and bundles have the same rules.
 """
 TABLES = ("needs", "traffic", "setting", "measure", "repeats")
 

@@ -40,7 +40,7 @@ def settings_of(file: str, family: int) -> tuple[Settings, tuple[str, ...]]:
             notes.append(f"{setting.name} is left out: {why}")
         else:
             others[setting.name] = dict(knobs_of(found, setting))
-    return Settings(file, dict(found.baseline), others), tuple(notes)
+    return Settings(file, dict(found.baseline), others, found.catalogue), tuple(notes)
 
 
 def _unable(knobs: Knobs) -> Iterator[str]:
