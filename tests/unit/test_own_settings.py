@@ -342,8 +342,19 @@ def test_a_sysctl_that_is_not_there_is_skipped() -> None:
 
 
 def test_advice_has_sysctls_and_leaves_commands_to_the_user() -> None:
-    knobs: dict[str, Value] = {"sysctl.net.ipv4.tcp_sack": 0, "sysctl.net.x": "1 2", "own": 1}
-    assert script.settable(knobs) == {"sysctl.net.ipv4.tcp_sack": 0}
+    knobs: dict[str, Value] = {
+        "sysctl.net.ipv4.tcp_sack": 0,
+        "sysctl.net.x": "1 2",
+        "sysctl.net.conf.eth0/100.x": 1,
+        "sysctl.net.y": "$(reboot)",
+        "own": 1,
+    }
+    *three, _, _ = knobs
+    assert list(script.settable(knobs)) == three
+    assert script.sysctls(knobs)["net.x"] == "1 2"
+    text = script.script("advice.sh", (), script.settable(knobs))
+    assert "\nput \"/proc/sys/net/x\" '1 2'\n" in text
+    assert '\nput "/proc/sys/net/conf/eth0.100/x" 1\n' in text
     assert KNOBS["sysctl.net.x"].by_hand("1 2") == "sysctl -w 'net.x=1 2'"
     assert KNOBS["sysctl.net.{port}.x"].by_hand(True) == "sysctl -w net.DEVICE.x=1"
 

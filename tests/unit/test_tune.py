@@ -23,6 +23,7 @@ from skblab.cli import app
 from skblab.commands import tune as tuning
 from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.values import Value
+from skblab.sweep import kept
 from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
 from skblab.testbeds import Offered, Sending
@@ -80,6 +81,7 @@ def test_a_derived_experiment_is_read_back_as_it_is(name: str, tmp_path: Path) -
     found = deriving.first(read(SHIPPED / f"{name}.toml"))
     file = tmp_path / "sweep.toml"
     file.write_text(deriving.text(found))
+    kept.keep(tmp_path, found.rules)
     again = read(file)
     assert again == found
     assert (again.repeats.least, again.repeats.most) == (3, 30)

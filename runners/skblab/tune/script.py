@@ -18,7 +18,9 @@ from skblab.knobs.values import Value
 
 REVERT = "--revert"
 SAVED = "/var/lib/skblab-advice"
-_SYSCTL = re.compile(r"sysctl -w ((?:[\w./-]+=[\w.-]+ ?)+)")
+_SYSCTL = re.compile(r"sysctl -w [^;|&]+")
+_SET = re.compile(r"([\w./-]+)=([\w.-][\w. -]*)")
+_SWAPPED = str.maketrans("./", "/.")
 _FILE = re.compile(rf"echo ([\w.-]+) >(/sys/class/net/{DEVICE}/[\w./-]+)")
 _FEATURE = re.compile(rf"ethtool -K {DEVICE} ([\w-]+) (on|off)")
 # Names by which ethtool takes a feature and does not show it.
@@ -110,8 +112,11 @@ def sysctls(knobs: Mapping[str, Value]) -> dict[str, str]:
     """Return the sysctls that knobs are, by their names, with DEVICE for a device's."""
     found: dict[str, str] = {}
     for name, value in knobs.items():
-        if match := _SYSCTL.fullmatch(_by_hand(name, value)):
-            found |= dict(word.split("=", 1) for word in match[1].split())
+        by_hand = _by_hand(name, value)
+        words = shlex.split(by_hand)[2:] if _SYSCTL.fullmatch(by_hand) else []
+        matches = [_SET.fullmatch(word) for word in words]
+        if all(matches):
+            found |= {match[1]: match[2] for match in matches if match}
     return found
 
 
@@ -125,8 +130,8 @@ def _calls(name: str, value: Value) -> Iterator[str]:
     """Yield the calls of the script's functions that set a knob; none if it is nothing like it."""
     by_hand = _by_hand(name, value)
     for key, wanted in sysctls({name: value}).items():
-        path = f"/proc/sys/{key.replace('.', '/')}".replace(DEVICE, "$device")
-        yield f'put "{path}" {wanted}'
+        path = f"/proc/sys/{key.translate(_SWAPPED)}".replace(DEVICE, "$device")
+        yield f'put "{path}" {shlex.quote(wanted)}'
     if match := _FILE.fullmatch(by_hand):
         yield f'put "{match[2].replace(DEVICE, "$device")}" {match[1]}'
     if match := _FEATURE.fullmatch(by_hand):
