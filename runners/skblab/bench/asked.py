@@ -49,8 +49,8 @@ class Settings:
     named: str
     baseline: Knobs
     others: Mapping[str, Knobs]
-    # What knobs there are, its own among them.
-    catalogue: Catalogue = field(default_factory=lambda: KNOBS, repr=False)
+    # What knobs there are, its own among them, if not skblab's alone.
+    catalogue: Catalogue | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Asked:
     flavour: str = STOCK
     # What the router has set, by row.
     settings: Mapping[str, Knobs] = field(default_factory=dict)
-    catalogue: Catalogue = field(default_factory=lambda: KNOBS, repr=False)
+    catalogue: Catalogue | None = field(default=None, repr=False)
     # Rows beside b that are compared with a, too, and the experiment that all are of.
     more: tuple[Row, ...] = ()
     of: str = ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from skblab.pages.keys import cell, table
-from skblab.sweep.experiment import Experiment, Own, Repeats, Setting
+from skblab.sweep.experiment import Experiment, Repeats, Setting
 from skblab.sweep.measures import MEASURES, PARTS
 from skblab.testbeds.asked import Needs, Traffic
 
@@ -87,8 +87,6 @@ A knob of your own is three shell commands. `NAME` is then a knob like others:
     [matrix]
     txqueuelen = [10, 500]
 
-OWN_TABLE
-
 `{value}` and `{port}` become one word of the shell each; skblab quotes it, so write no quotes
 around it. Everything else is yours and the shell's: each command is run by `sh -c`, as root, on the
 device under test and in the router's network namespace, without input. With `{port}` in any of the
@@ -113,7 +111,7 @@ again, as some of iptables, the setting is refused. If nft refuses your text, th
 line. Rules that change during a trial make it invalid; elements of named sets may change. On hosts,
 rules that drop SSH cut off skblab as well. Ports are named as in the testbed: `r0` (in) and `r1`
 (out) in `netns`. The file cannot include others and has at most 1 MiB. The run's folder keeps the
-text in `files`, and its hash in the journal: `skblab resume` and bundles have the same rules.
+text in `files` and its hash in the journal: `skblab resume` and bundles have the same rules.
 """
 TABLES = ("needs", "traffic", "setting", "measure", "repeats")
 
@@ -125,7 +123,7 @@ def page() -> str:
         "\n## Keys before the tables\n\n",
         table(Experiment, without=TABLES),
         COMBINATIONS,
-        OWN.replace("OWN_TABLE", table(Own)),
+        OWN,
         *(_section(f"[{name}]", model) for name, model in (("traffic", Traffic), ("needs", Needs))),
         _section("[[setting]]", Setting),
         "\n## Measures\n\nWithout `--exact` the file has at least one of\n"
