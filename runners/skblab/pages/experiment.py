@@ -108,10 +108,11 @@ Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to t
 skblab loads the text as it is, in the router's network namespace; it may begin with
 `flush ruleset`. The rules that were there before come back afterwards. If nft could not load those
 again, as some of iptables, the setting is refused. If nft refuses your text, the reason has its
-line. Rules that change during a trial make it invalid; elements of named sets may change. On hosts,
-rules that drop SSH cut off skblab as well. Ports are named as in the testbed: `r0` (in) and `r1`
-(out) in `netns`. The file cannot include others and has at most 1 MiB. The run's folder keeps the
-text in `files` and its hash in the journal: `skblab resume` and bundles have the same rules.
+line. Rules that change during a trial make it invalid; elements of named sets may change. The ports
+are `r0` (in) and `r1` (out) in every testbed; on hosts they are in a namespace of skblab's, and the
+rules of the machine itself stay. The file cannot include others and has at most 1 MiB. The run's
+folder keeps the text in `files` and its hash in the journal: `skblab resume` and bundles have the
+same rules.
 """
 TABLES = ("needs", "traffic", "setting", "measure", "repeats")
 
