@@ -21,6 +21,8 @@ from tiers import outcomes, schedule
 # A busy machine takes longer than the one that durations are from.
 SPARE = 1.5
 
+# Of all tests that were collected, those that are slow.
+SLOW = pytest.StashKey[frozenset[str]]()
 _begun = pytest.StashKey[float]()
 _results = pytest.StashKey[outcomes.Outcomes]()
 _logs = pytest.StashKey[Path]()
@@ -39,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--budget",
         type=float,
         metavar="MINUTES",
-        help="how long a slice may take; no test begins later than that",
+        help="how long the tests may take; no slow test begins that would end later",
     )
     group.addoption(
         "--outcomes",
@@ -88,18 +90,18 @@ def _side_by_side(config: pytest.Config) -> int:
     return min(_workers(config), os.cpu_count() or 1)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
     """Choose the slice and leave out what passed before; put the longest groups first."""
+    # Before `-m` leaves out any.
+    config.stash[SLOW] = frozenset(item.nodeid for item in items if "slow" in item.keywords)
+    yield
     durations = schedule.read()
     keep = {item.nodeid for item in items}
     if (commit := config.getoption("--slice-of")) is not None:
-        budget = config.getoption("--budget")
-        if budget is None:
-            raise pytest.UsageError("--slice-of needs --budget MINUTES")
-        chosen = schedule.choose(
-            keep, durations, commit=commit, budget=60 * budget, workers=_side_by_side(config)
-        )
+        chosen = schedule.choose(keep, durations, commit=commit, workers=_side_by_side(config))
         keep = set(chosen.tests)
     if (file := config.getoption("--outcomes")) is not None:
         keep -= outcomes.passed(file)

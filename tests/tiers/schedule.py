@@ -8,7 +8,6 @@ seconds on 2 cores with 2 workers, and boots of guests. Tests that are not in it
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,6 +44,9 @@ SWEEPING = frozenset(
 )
 # A group of slow tests that takes longer is cut into its functions.
 LONG_GROUP_SECONDS = 600.0
+# As many commits in a row have all slow tests. Of another number, such as one by the time that is
+# left, slices would not fit together.
+SLICES = 4
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,10 @@ def expected(
 
 @dataclass(frozen=True)
 class Slice:
-    """A part of the slow tests: that of number `number` of `count`, of `share` of their time."""
+    """A part of the slow tests: that of number `number` of SLICES, of `share` of their time."""
 
     tests: frozenset[str]
     number: int
-    count: int
     share: float
 
 
@@ -151,13 +152,12 @@ def choose(
     durations: Mapping[str, Duration],
     *,
     commit: int,
-    budget: float,
     workers: int,
 ) -> Slice:
     """Return the slice of the slow `tests` for a commit's number.
 
-    There are as many slices as it takes for each to fit `budget` seconds on so many workers;
-    each test is in one of them, and the commit's number counts them through.
+    Each test is in one of the slices, which take about as long on so many workers; the commit's
+    number counts them through.
     """
     parts: dict[str, list[str]] = {}
     totals: defaultdict[str, float] = defaultdict(float)
@@ -170,25 +170,17 @@ def choose(
     took = {
         name: sum(seconds(test, durations) for test in some) for name, some in sorted(parts.items())
     }
-    longest_first = sorted(parts, key=lambda name: -took[name])
+    slices: list[list[str]] = [[] for _ in range(SLICES)]
+    for name in sorted(parts, key=lambda name: -took[name]):
+        wall = [expected([*chosen, *parts[name]], durations, workers) for chosen in slices]
+        loads = [sum(seconds(test, durations) for test in chosen) for chosen in slices]
+        best = min(range(SLICES), key=lambda number: (wall[number], loads[number]))
+        slices[best] += parts[name]
+    number = commit % SLICES
     whole = sum(took.values())
-    count = max(1, math.ceil(whole / workers / budget))
-    # A part that is too long alone stays so, and parts do not fill slices evenly.
-    allowed = max(budget, *took.values(), 0.0)
-    while True:
-        slices: list[list[str]] = [[] for _ in range(count)]
-        for name in longest_first:
-            wall = [expected([*chosen, *parts[name]], durations, workers) for chosen in slices]
-            loads = [sum(seconds(test, durations) for test in chosen) for chosen in slices]
-            best = min(range(count), key=lambda number: (wall[number], loads[number]))
-            slices[best] += parts[name]
-        if max(expected(chosen, durations, workers) for chosen in slices) <= allowed:
-            break
-        count += 1
-    number = commit % count
     took_here = sum(seconds(test, durations) for test in slices[number])
     share = took_here / whole if whole else 1.0
-    return Slice(frozenset(slices[number]), number, count, share)
+    return Slice(frozenset(slices[number]), number, share)
 
 
 def seconds(test: str, durations: Mapping[str, Duration], *, full: bool = False) -> float:

@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 from skblab.lab import paths
 from skblab.lab.guest import eventlog
 from tiers import outcomes, schedule, store
+from tiers.plugin import SLOW
 from tiers.schedule import Duration
 
-BUDGET_MINUTES = 30
+# What the longest slice takes by the stored durations, at most. They are of a machine that was busy
+# now and then: a slice of 30 minutes took 26.5 on a quiet one. The gate has 34 for it (.ci/run).
+MOST_MINUTES = 34
 # As many as a machine with two processors has at a time.
 WORKERS = 2
 
@@ -48,52 +51,55 @@ def test_the_longest_group_comes_first_and_whole() -> None:
 
 def test_sweeps_in_guests_wait_for_each_other_in_no_slice() -> None:
     file = sorted(schedule.SWEEPING)[0]
-    took = {f"{file}::test[{number}]": Duration(300) for number in range(6)}
-    took |= {f"other{number}::test": Duration(100) for number in range(6)}
-    assert schedule.expected(took, took, 2) == 1800
-    chosen = [
-        schedule.choose(took, took, commit=number, budget=900, workers=2) for number in range(2)
-    ]
-    assert [slice_.count for slice_ in chosen] == [2, 2]
-    for slice_ in chosen:
-        assert schedule.expected(slice_.tests, took, 2) == 900
+    took = {f"{file}::test[{number}]": Duration(300) for number in range(8)}
+    took |= {f"other{number}::test": Duration(100) for number in range(24)}
+    for number in range(schedule.SLICES):
+        chosen = schedule.choose(took, took, commit=number, workers=2)
+        assert schedule.expected(chosen.tests, took, 2) == 600
 
 
 @given(
     st.dictionaries(
-        st.tuples(st.integers(0, 9), st.integers(0, 9)), st.floats(0.1, 1000), max_size=40
+        st.tuples(st.integers(0, 9), st.integers(0, 9)),
+        st.floats(0.1, 1000),
+        min_size=1,
+        max_size=40,
     ),
     st.integers(1, 4),
 )
 def test_each_slow_test_is_in_one_slice(took: dict[tuple[int, int], float], workers: int) -> None:
     durations = {f"file{a}::test{b}": Duration(seconds) for (a, b), seconds in took.items()}
-    first = schedule.choose(durations, durations, commit=0, budget=1800, workers=workers)
     slices = [
-        schedule.choose(durations, durations, commit=number, budget=1800, workers=workers)
-        for number in range(first.count)
+        schedule.choose(durations, durations, commit=number, workers=workers)
+        for number in range(schedule.SLICES)
     ]
     assert sorted(test for slice_ in slices for test in slice_.tests) == sorted(durations)
     assert sum(slice_.share for slice_ in slices) == pytest.approx(1)
     # The commits that follow begin again.
-    assert (
-        schedule.choose(durations, durations, commit=first.count, budget=1800, workers=workers)
-        == slices[0]
-    )
-    for slice_ in slices:
-        assert sum(durations[test].seconds for test in slice_.tests) <= 1800 * workers
-
-
-def test_a_test_that_is_too_long_makes_no_more_slices() -> None:
-    took = {f"file{number}::test": Duration(seconds) for number, seconds in enumerate((9000, 5, 5))}
-    assert schedule.choose(took, took, commit=0, budget=1800, workers=2).count == 3
+    again = schedule.choose(durations, durations, commit=schedule.SLICES, workers=workers)
+    assert again == slices[0]
 
 
 def test_four_submissions_run_every_slow_test() -> None:
     durations = schedule.read()
     slow = [name for name, duration in durations.items() if duration.slow]
     assert slow
-    chosen = schedule.choose(slow, durations, commit=0, budget=60 * BUDGET_MINUTES, workers=WORKERS)
-    assert chosen.count <= 4
+    for number in range(schedule.SLICES):
+        chosen = schedule.choose(slow, durations, commit=number, workers=WORKERS)
+        assert schedule.expected(chosen.tests, durations, WORKERS) <= 60 * MOST_MINUTES
+
+
+def test_every_slow_test_has_a_stored_duration(pytestconfig: pytest.Config) -> None:
+    """One without is in a slice that does not know how long it takes.
+
+    Store an estimate: `{"seconds": 60, "boots": 1, "slow": true, "estimated": true}`.
+    """
+    stored = {name for name, duration in schedule.read().items() if duration.slow}
+    collected = pytestconfig.stash[SLOW]
+    assert collected - stored == set()
+    # Of a part of the tests, the others are not known.
+    if pytestconfig.args == pytestconfig.getini("testpaths"):
+        assert stored - collected == set()
 
 
 def test_stored_durations_are_of_tests_that_exist() -> None:
