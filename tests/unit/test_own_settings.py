@@ -301,7 +301,7 @@ nft() {
 	-f*) echo loaded >&2 ;;
 	esac
 }
-kept() { echo "$PWD/kept"; }
+KEPT=$PWD/kept
 """
 
 

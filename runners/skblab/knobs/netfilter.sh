@@ -8,10 +8,8 @@
 # In a comment: iptables had no table before it.
 MADE=', with its table'
 
-# Prints the file that keeps what there was before a text, by the namespace.
-kept() {
-	echo "/run/skblab-rules-$(stat -L -c %i /proc/self/ns/net)"
-}
+# Keeps what there was before a text. A machine has one sweep at a time.
+KEPT=/run/skblab-rules
 
 # Prints what tells the rules from others: without ours, counters, and elements of sets, which rules
 # themselves may add.
@@ -51,16 +49,15 @@ show() {
 }
 
 clear() {
-	file=$(kept)
-	if [ -e "$file" ]; then
+	if [ -e "$KEPT" ]; then
 		# Without our mark the text was not loaded, or its namespace is gone and this is another.
 		if nft list table inet skblab 2>/dev/null | grep -q 'comment "text '; then
 			{
 				echo 'flush ruleset'
-				cat "$file"
+				cat "$KEPT"
 			} | nft -f -
 		fi
-		rm "$file"
+		rm "$KEPT"
 	fi
 	nft delete table inet skblab 2>/dev/null || :
 	clear_chain filter FORWARD INPUT
@@ -126,13 +123,12 @@ table() { # value
 
 # Loads the text that comes by standard input, and keeps what there was.
 load() { # name key
-	file=$(kept)
-	nft list ruleset >"$file.new"
+	nft list ruleset >"$KEPT.new"
 	{
 		echo 'flush ruleset'
-		cat "$file.new"
+		cat "$KEPT.new"
 	} | nft -c -f - 2>/dev/null || {
-		rm "$file.new"
+		rm "$KEPT.new"
 		echo "$1: the rules that are there already cannot be put back by nft (of iptables?)" >&2
 		return 1
 	}
@@ -140,9 +136,9 @@ load() { # name key
 		cat
 		# With the text or not at all, and behind it: it may begin with a flush of all.
 		mark "$1" "$2" -
-	} >"$file.text"
-	mv "$file.new" "$file"
-	if ! nft -f "$file.text" 2>"$file.said"; then
+	} >"$KEPT.text"
+	mv "$KEPT.new" "$KEPT"
+	if ! nft -f "$KEPT.text" 2>"$KEPT.said"; then
 		# /run/…:LINE:COLUMNS: Error: what is wrong
 		awk -v name="$1" '
 			match($0, /:[0-9]+:[0-9-]+: Error: /) && !said {
@@ -151,11 +147,11 @@ load() { # name key
 			}
 			{ last = $0 }
 			END { print said ? said : name ": " last }
-		' "$file.said" >&2
-		rm "$file.text" "$file.said" "$file"
+		' "$KEPT.said" >&2
+		rm "$KEPT.text" "$KEPT.said" "$KEPT"
 		return 1
 	fi
-	rm "$file.text" "$file.said"
+	rm "$KEPT.text" "$KEPT.said"
 	{
 		echo 'delete table inet skblab'
 		mark "$1" "$2" "$(told)"
