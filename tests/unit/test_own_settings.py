@@ -158,6 +158,7 @@ def test_where_a_sysctl_is(name: str, path: str) -> None:
         (f'[baseline]\nfast = " a"\n{COMMANDS}', "4: baseline.fast: ' a': expected what the comm"),
         (COMMANDS.replace("fast", "gro"), "4: commands.gro: is a knob of skblab's: choose another"),
         (COMMANDS.replace('get = "cat it"\n', ""), "4: commands.fast.get: is missing: write it"),
+        ("[commands]\nset = 'x'\n", "4: commands.set: write [commands.NAME] with set, get and r"),
         (COMMANDS.replace("cat it", " "), "6: commands.fast.get: is empty: write the command"),
         (COMMANDS.replace("cat it", "{value}"), "6: commands.fast.get: has {value}, and is to fi"),
         (COMMANDS.replace("{value} >it", "x"), "5: commands.fast.set: has no {value}: write it"),
@@ -462,3 +463,16 @@ def test_a_value_may_look_like_a_placeholder(tmp_path: Path) -> None:
     knob = own(tmp_path, "echo {value} >it", "cat it", ": {port}")
     assert shlex.quote("{port}") in knob.by_hand("{port}")
     assert shutil.which("sh")
+
+
+def test_sysctls_of_a_matrix_can_be_paired_and_left_out(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+pair = [["sysctl.net.ipv4.tcp_sack", "sysctl.net/ipv4/tcp_dsack"]]
+exclude = [{{ sysctl."net.ipv4.tcp_sack" = 0, rp_filter = 1 }}]
+[matrix]
+sysctl."net.ipv4.tcp_sack" = [0, 1]
+sysctl."net.ipv4.tcp_dsack" = [0, 1]
+rp_filter = [0, 1]
+"""
+    found = [list(one.knobs.values()) for one in read(str(written(tmp_path, text))).settings()]
+    assert found == [[0, 0, 0], [1, 1, 0], [1, 1, 1]]

@@ -162,6 +162,12 @@ class Own(_Part):
         return template
 
 
+def _table(value: object) -> object:
+    if isinstance(value, (dict, Own)):
+        return value
+    raise ValueError("write [commands.NAME] with set, get and restore below it")
+
+
 class Experiment(_Part):
     """An experiment file."""
 
@@ -186,7 +192,8 @@ class Experiment(_Part):
         Field(description="combinations of the matrix that are left out"),
     ] = ()
     commands: Annotated[
-        dict[PlainName, Own], Field(description="knobs of your own, by their names")
+        dict[PlainName, Annotated[Own, BeforeValidator(_table)]],
+        Field(description="knobs of your own, by their names"),
     ] = {}
     # Without it only instructions can be counted, which no section asks for.
     measure: Measured = Field(default_factory=Measured.model_construct)
