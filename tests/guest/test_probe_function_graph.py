@@ -163,7 +163,6 @@ def test_the_same_calls_as_by_fentry(lab: LabRoot, kernel: str, instances: bool)
             said(target, ITSELF.format(program=target.program))
         )
         assert itself.final
-        assert itself.seconds < 5
         assert sum(one.calls for one in itself.functions) < 20000
 
         layer = said(target, LAYER.format(program=target.program)).splitlines()

@@ -21,7 +21,7 @@ from skblab.testbeds.hosts import give_back, has_ports, router_taken
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import load
 from two_hosts import BUDGET, Hosts
-from waiting import until
+from waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -45,7 +45,7 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
         assert "another sweep has router and tester" in second.stderr
         run.send_signal(signal.SIGKILL)
     # The ports come back by themselves, the setting does not.
-    until("ports", 30, lambda: hosts.sh("cat /run/skblab-sweep.lock") == "")
+    until("ports", PATIENCE, lambda: hosts.sh("cat /run/skblab-sweep.lock") == "")
     assert hosts.sh("ip netns") == ""
     assert hosts.sh(f"cat {BUDGET}").strip() == "200"
     # Tests that were killed may have left another router of that name, which is gone.

@@ -6,6 +6,7 @@ real, and nothing is left. Its tester is this machine, or pktgen in another gues
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -28,6 +29,7 @@ from skblab.testbeds import GUESTS, VIRTIO, GuestKind, Sending
 from skblab.testbeds import Testbed as Bed
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import Offered
+from skblab_analysis.base.errors import SkblabWarning
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
 from skblab_analysis.work import summary as work_summary
@@ -100,6 +102,8 @@ def complete(testbed: Bed, sending: Sending) -> Offered:
         assert LEAST * offered.sent <= offered.received <= offered.sent
         if offered.received == offered.sent == sending.packets:
             return offered
+        lost = f"{offered.received} of {sending.packets} packets came: they are offered again"
+        warnings.warn(lost, SkblabWarning, stacklevel=2)
     raise AssertionError(offered)
 
 

@@ -268,6 +268,17 @@ def queue(binary: str) -> None:
         assert (sent["sent"], len(read_all(end)), found["packets"]) == (100, 100, passed), found
 
 
+def sending(peer: str) -> None:
+    """Wait until something came, at most a while."""
+    deadline = time.monotonic() + 20
+    ask = ["ip", "-j", "-s", "link", "show", peer]
+    while time.monotonic() < deadline:
+        [shown] = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)
+        if shown["stats64"]["rx"]["packets"]:
+            return
+        time.sleep(0.02)
+
+
 def meanwhile(binary: str, *commands: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
     """Send 2 000 packets a second, and do things while that lasts."""
     quiet()
@@ -276,9 +287,10 @@ def meanwhile(binary: str, *commands: str, more: tuple[str, ...] = ()) -> dict[s
         ip("link", "set", name, "up")
     words = call(binary, "v0", *FOUR, "--rate", "2000", "--seconds", "30", *more)
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sender:
+        sending("v1")
         for command in commands:
-            time.sleep(0.3)
             ip(*command.split())
+            time.sleep(0.3)
         assert sender.stdout
         return checked(json.loads(sender.stdout.read()))
 

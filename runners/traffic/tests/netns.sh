@@ -79,6 +79,7 @@ in_time() {
 	for tries in 1 2 3; do
 		pair "$@"
 		! (check "$1" "$paced") >/dev/null 2>&1 || break
+		echo "netns.sh: $1: this machine stood still in try $tries of 3" >&2
 	done
 }
 
