@@ -17,6 +17,7 @@ from rich.table import Table
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.rows import Row, Stored
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 
@@ -63,6 +64,7 @@ class View:
     sentences  the findings
     unseen     what could not be seen, in sentences
     figures    of the tables, for scripts; their differences are those of `compared`
+    samples    the figures that settings are told by, block by block, to compare with other runs
     derived    tables for other programs, and their rows, which are written beside the others
     texts      files for other programs, by their names, which are written beside the page
     """
@@ -75,6 +77,7 @@ class View:
     sentences: Callable[[Run], Sequence[str]] = _none
     unseen: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
+    samples: Callable[[Run], Sequence[Sampled]] = _none
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
     texts: Callable[[Run], Sequence[tuple[str, str]]] = _none
 

@@ -95,10 +95,14 @@ def _summary(kind: tuple[str, int], found: Sequence[Trial], baseline: str | None
     )
 
 
+def resolution_of(usages: Sequence[Usage]) -> float:
+    """Return that of the means of these: no greater than that of the worst block."""
+    return max(trial.resolution for usage in usages for trial in usage.trials)
+
+
 def _changes(usages: Sequence[Usage]) -> list[Change]:
     first, *others = usages
-    # That of a mean is no greater than that of its worst block.
-    resolution = max(trial.resolution for usage in usages for trial in usage.trials)
+    resolution = resolution_of(usages)
     compared = [
         (
             usage.setting,

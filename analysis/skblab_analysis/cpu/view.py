@@ -23,6 +23,7 @@ from skblab_analysis.base.differences import (
     not_significant,
 )
 from skblab_analysis.base.offered import KEPT, behind
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     ABSENT,
@@ -34,7 +35,7 @@ from skblab_analysis.base.words import (
     quantity,
     share,
 )
-from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of
+from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of, resolution_of
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -219,7 +220,24 @@ def _figures(summary: CpuSummary) -> Iterator[Figure]:
             )
 
 
+def _samples(found: CpuSummary) -> Iterator[Sampled]:
+    for usage in found.usages:
+        if usage.sample:
+            yield Sampled(
+                measure="cpu",
+                figure="busy",
+                unit="ns/packet",
+                setting=usage.setting,
+                blocks=usage.sample,
+                traffic=found.traffic,
+                rate=found.rate,
+                resolution=resolution_of([usage]),
+                relative=True,
+            )
+
+
 VIEW = View(
+    samples=lambda run: [one for found in of(run) for one in _samples(found)],
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],

@@ -169,6 +169,12 @@ def compare(baseline: Sample, other: Sample, whole: float) -> Difference | None:
     return difference(baseline, other, resolution=RESOLUTION * whole, paired=False)
 
 
+def path_by_boot(summary: ExactSummary, cost: Cost) -> Sample:
+    """Return the path's own cost by boot; of path and tester where no tester was measured."""
+    tester = summary.tester(cost)
+    return cost.by_boot if tester is None else _less(cost.by_boot, tester)
+
+
 def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     figures = [trial.per_packet for trial in trials]
     by_boot: dict[int, list[float]] = {}

@@ -13,10 +13,18 @@ from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alarms
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
 from skblab_analysis.exact.picture import picture
-from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
+from skblab_analysis.exact.summary import (
+    RESOLUTION,
+    SPREAD_LIMIT,
+    Cost,
+    ExactSummary,
+    of,
+    path_by_boot,
+)
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -257,7 +265,24 @@ def _figure(name: str, cost: Cost, exact: ExactSummary, value: float | None) -> 
     )
 
 
+def _samples(run: Run) -> list[Sampled]:
+    return [
+        Sampled(
+            measure="instructions",
+            figure="path" if exact.tester(cost) else "path and tester",
+            unit="instructions/packet",
+            setting=cost.setting,
+            blocks=path_by_boot(exact, cost),
+            traffic=exact.traffic,
+            resolution=RESOLUTION * cost.mean,
+        )
+        for exact in of(run)
+        for cost in exact.costs
+    ]
+
+
 VIEW = View(
+    samples=_samples,
     figures=lambda run: [figure for exact in of(run) for figure in _data(exact)],
     tables=lambda run: [exact_table(exact, run.identical) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],

@@ -19,12 +19,14 @@ from skblab_analysis.base.comparison import Comparison, Unit, Wording
 from skblab_analysis.base.differences import alarms_text, brackets, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
+    RESOLUTION,
     Delay,
     LatencySummary,
     Lateness,
@@ -347,7 +349,24 @@ def _figures(summary: LatencySummary) -> Iterator[Figure]:
             )
 
 
+def _samples(summary: LatencySummary) -> Iterator[Sampled]:
+    for delay in summary.delays:
+        if blocks := delay.compared():
+            yield Sampled(
+                measure="latency",
+                figure="p99",
+                unit="ns",
+                setting=delay.setting,
+                blocks=blocks,
+                traffic=summary.traffic,
+                rate=summary.rate,
+                resolution=RESOLUTION,
+                relative=True,
+            )
+
+
 VIEW = View(
+    samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],

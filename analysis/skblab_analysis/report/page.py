@@ -7,6 +7,7 @@ to the raw files of the run folder beside it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +46,21 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
     Without gnuplot pictures are written as scripts and data, and the page has links to these.
     Raises RecordError for a folder that is no whole run, and whatever `gnuplot` raises.
     """
-    run = load(run_dir)
-    folder = run_dir / "report"
+    return write(load(run_dir), gnuplot).page
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run whose page was written, and what the templates show of it."""
+
+    run: Run
+    page: Path
+    shown: Mapping[str, object]
+
+
+def write(run: Run, gnuplot: GnuplotRunner | None) -> Made:
+    """Write the page of a run, as build_report() does."""
+    folder = run.folder / "report"
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -55,32 +69,28 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
     for name, text in (made for view in VIEWS for made in view.texts(run)):
         disk.write(folder / name, text)
     sections = [section for view in VIEWS for section in view.sections(run)]
-    page = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            run=run.document,
-            headline=findings.headline(run),
-            summary=findings.summary(run),
-            findings=findings.sentences(run),
-            identical=dict.fromkeys(run.identical, IDENTICAL),
-            unseen=findings.unseen(run),
-            left_out=left_out.of(run.trials),
-            complaints=run.complaints(),
-            sections=sections,
-            drawn={
-                picture.name: _drawn(picture, folder, gnuplot)
-                for section in sections
-                for picture in section.pictures
-            },
-            advice=advice.of(run) if advice.asked(run) else None,
-            total_seconds=sum(timing.seconds for timing in run.document.timings),
-            raw=_raw_files(run_dir),
-        )
-    )
+    shown = {
+        "run": run.document,
+        "headline": findings.headline(run),
+        "summary": findings.summary(run),
+        "findings": findings.sentences(run),
+        "identical": dict.fromkeys(run.identical, IDENTICAL),
+        "unseen": findings.unseen(run),
+        "left_out": left_out.of(run.trials),
+        "complaints": run.complaints(),
+        "sections": sections,
+        "drawn": {
+            picture.name: _drawn(picture, folder, gnuplot)
+            for section in sections
+            for picture in section.pictures
+        },
+        "advice": advice.of(run) if advice.asked(run) else None,
+        "total_seconds": sum(timing.seconds for timing in run.document.timings),
+        "raw": _raw_files(run.folder),
+    }
     path = folder / "index.html"
-    disk.write(path, page)
-    return path
+    disk.write(path, environment().get_template("report.html.j2").render(shown))
+    return Made(run, path, shown)
 
 
 def _write_derived(run: Run) -> None:
@@ -95,8 +105,9 @@ def _write_derived(run: Run) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """Return where templates are found, and what they can do."""
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader((TEMPLATES, PACKAGE)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -104,9 +115,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["count"] = words.spaced
-    environment.filters["seconds"] = words.seconds
-    return environment
+    made.filters["count"] = words.spaced
+    made.filters["seconds"] = words.seconds
+    return made
 
 
 def _drawn(picture: Picture, folder: Path, gnuplot: GnuplotRunner | None) -> Drawn:

@@ -23,12 +23,16 @@ from skblab_analysis.report import advice, findings
 
 def of_run(folder: Path, page: Path | None = None) -> SummaryDocument:
     """Return the figures of a run folder; RecordError when it is broken."""
-    run = load(folder)
+    return of(load(folder), page)
+
+
+def of(run: Run, page: Path | None = None) -> SummaryDocument:
+    """Return the figures of a run; `page` is where it is shown."""
     document = run.document
     advised = advice.of(run)
     good = sum(trial.state == "good" for trial in run.trials)
     return SummaryDocument(
-        folder=str(folder.resolve()),
+        folder=str(run.folder.resolve()),
         report=None if page is None else str(page.resolve()),
         name=document.name,
         state=document.state,

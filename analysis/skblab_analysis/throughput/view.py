@@ -15,6 +15,7 @@ from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, brackets, change_text, not_significant
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
@@ -329,7 +330,29 @@ def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
             )
 
 
+def _samples(run: Run) -> list[Sampled]:
+    return [
+        Sampled(
+            measure="throughput",
+            figure="throughput",
+            part=goal.goal,
+            unit="packets/s",
+            setting=rate.setting,
+            blocks=rate.blocks,
+            traffic=summary.traffic,
+            resolution=goal.width,
+            relative=True,
+            partial=bool(rate.none),
+        )
+        for summary in of(run)
+        for goal in summary.goals
+        for rate in goal.rates
+        if rate.blocks
+    ]
+
+
 VIEW = View(
+    samples=_samples,
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
     sections=lambda run: [_section(run, summary, place) for place, summary in enumerate(of(run))],

@@ -21,6 +21,7 @@ from skblab_analysis.base.differences import (
     half_text,
     not_significant,
 )
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     ABSENT,
@@ -37,7 +38,14 @@ from skblab_analysis.formats.published import Published
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.traffic.rows import KINDS, MEASURE, Kind
-from skblab_analysis.traffic.summary import COMPARED, Exchange, FlowSummary, Times, of
+from skblab_analysis.traffic.summary import (
+    BUCKET,
+    COMPARED,
+    Exchange,
+    FlowSummary,
+    Times,
+    of,
+)
 from skblab_analysis.view import Cells, Section, View, suffix
 
 PUBLISHED = "published"
@@ -396,7 +404,25 @@ def _figures(summary: FlowSummary) -> Iterator[Figure]:
             )
 
 
+def _samples(summary: FlowSummary) -> Iterator[Sampled]:
+    for one in summary.exchanges:
+        if blocks := one.sample():
+            yield Sampled(
+                measure="traffic",
+                figure="p99" if one.by_time else "rate",
+                part=COMPARED if one.by_time else "",
+                unit="ns" if one.by_time else "packets/s",
+                setting=one.setting,
+                blocks=blocks,
+                traffic=summary.flow,
+                rate=one.rate,
+                resolution=BUCKET if one.by_time else 0.0,
+                relative=True,
+            )
+
+
 VIEW = View(
+    samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary)],
     sections=lambda run: [_section(run, summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A figure of a setting block by block, which can be compared with that of another run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import Difference, Interval, Sample
+from skblab_analysis.base.comparison import Measure, Unit
+
+# Instructions are counted in `exact`; all else is measured on the wall clock.
+COUNTED = ("instructions", "instructions/packet")
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One figure of one setting by block: names and units as `compared.py` has them.
+
+    `resolution` is in the figure's unit, or a part of it if `relative`. `partial`: the setting has
+    no figure in some block.
+    """
+
+    measure: Measure
+    figure: str
+    unit: Unit
+    setting: str
+    blocks: Sample
+    part: str = ""
+    traffic: str = ""
+    rate: int | None = None
+    resolution: float = 0.0
+    relative: bool = False
+    partial: bool = False
+
+    @property
+    def of(self) -> tuple[object, ...]:
+        """What it is a figure of, beside the setting: only figures of the same are compared."""
+        return self.measure, self.figure, self.part, self.unit, self.traffic, self.rate
+
+    @property
+    def exact(self) -> bool:
+        """Whether it counts instructions, and is not of the wall clock."""
+        return self.unit in COUNTED
+
+    @property
+    def interval(self) -> Interval:
+        """Its mean over blocks, at least one, and the interval of that."""
+        values = list(self.blocks.values())
+        width = self.resolution * (sum(values) / len(values) if self.relative else 1)
+        return certainty.interval(values, width)
+
+    @property
+    def median(self) -> float:
+        """The block in the middle."""
+        return median(self.blocks.values())
+
+
+def difference(first: Sampled, other: Sampled) -> Difference | None:
+    """Return what the same setting differs in another run; None if there is nothing to compare.
+
+    Blocks of two runs have nothing in common, whatever their numbers: they are two samples.
+    """
+    found = certainty.difference(
+        first.blocks,
+        other.blocks,
+        resolution=max(first.resolution, other.resolution),
+        relative=first.relative,
+        paired=False,
+    )
+    return None if found is None else replace(found, partial=first.partial or other.partial)

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The figures of several runs beside each other: those that can be compared, and why others not.
+
+Whether runs differ is decided as within a run, by base/certainty.py: blocks of two runs are two
+samples. Their scatter is that of boots; what changes from one day to the next is in no interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.comparison import Comparison
+from skblab_analysis.base.differences import difference_text, half_text
+from skblab_analysis.base.sampled import Sampled, difference
+from skblab_analysis.base.words import (
+    ABSENT,
+    NARROW_SPACE,
+    counted,
+    joined,
+    number,
+    quantity,
+    share,
+)
+from skblab_analysis.load import Run
+from skblab_analysis.measures import VIEWS
+from skblab_analysis.report import findings, places
+from skblab_analysis.trials.rows import Clock
+
+CLOCKS: tuple[Clock, ...] = ("wall", "exact")
+# Times are written with the unit that suits each.
+TIMES = {"ns": "time", "ns/packet": "time per packet"}
+# What a setting is booted with, among its knobs.
+BOOT = "boot"
+# So many settings that only one run has are named, and of more it is said how many they are.
+NAMED = 6
+
+
+@dataclass(frozen=True)
+class Against:
+    """A difference as a share, in brackets if it is not significant, and half of its interval."""
+
+    share: str = ""
+    half: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both."""
+        return f"{self.share} {self.half}".strip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A setting in one run: its figure, and what it differs from others."""
+
+    run: str
+    mean: str
+    half: str
+    median: str
+    blocks: str
+    from_baseline: Against
+    from_first: Against
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A setting that several runs have."""
+
+    setting: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure of the settings that several runs share; `only`: which settings one run has."""
+
+    title: str
+    settings: tuple[Shared, ...]
+    only: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Several:
+    """What several runs come to: tables, what compared runs differ in, and what is in no table."""
+
+    tables: tuple[Compared, ...]
+    differ: tuple[str, ...]
+    apart: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _One:
+    """A run by its number, and its figures."""
+
+    number: int
+    run: Run
+
+    @property
+    def name(self) -> str:
+        return f"run {self.number}"
+
+    @cached_property
+    def samples(self) -> Sequence[Sampled]:
+        return [sample for view in VIEWS for sample in view.samples(self.run)]
+
+    @cached_property
+    def changes(self) -> Mapping[tuple[object, ...], Against]:
+        """What each setting differs from its own run's baseline, by figure and setting."""
+        return {
+            (*_of(found), change.setting): _of_whole(found, change.difference)
+            for found in findings.compared(self.run)
+            for change in found.changes
+        }
+
+    @cached_property
+    def values(self) -> Mapping[str, Mapping[str, str]]:
+        """What each setting asks for, by knob; what it was booted with is one of these."""
+        found: dict[str, dict[str, str]] = {}
+        for row in self.run.settings:
+            setting = self.run.trials[row.trial].setting
+            found.setdefault(setting, {})[row.knob] = row.value
+        for trial in self.run.trials:
+            if trial.boot_knobs:
+                found.setdefault(trial.setting, {})[BOOT] = trial.boot_knobs
+        return found
+
+    def of_clock(self, clock: Clock) -> Sequence[Sampled]:
+        return [sample for sample in self.samples if sample.exact == (clock == "exact")]
+
+
+def of(runs: Sequence[Run]) -> Several:
+    """Return the figures of runs beside each other; the first run that has one is its reference."""
+    ours = [_One(number, run) for number, run in enumerate(runs, 1)]
+    tables: list[Compared] = []
+    differ: list[str] = []
+    apart: list[str] = []
+    for clock in CLOCKS:
+        having = [one for one in ours if one.of_clock(clock)]
+        groups = _by_place(having, clock)
+        for group in groups:
+            found, left = _tables(group, clock)
+            tables += found
+            apart += left
+            if found:
+                differ += _differ(group)
+        for group in groups[1:]:
+            why = places.differ(
+                places.place(having[0].run.document, clock),
+                places.place(group[0].run.document, clock),
+            )
+            apart.append(f"{_names(group)} and {having[0].name}: {'; '.join(why)}.")
+    apart += _clocks(ours)
+    return Several(tuple(tables), tuple(dict.fromkeys(differ)), tuple(dict.fromkeys(apart)))
+
+
+def _by_place(having: Sequence[_One], clock: Clock) -> list[list[_One]]:
+    groups: dict[tuple[tuple[str, str], ...], list[_One]] = {}
+    for one in having:
+        key = tuple(sorted(places.place(one.run.document, clock).items()))
+        groups.setdefault(key, []).append(one)
+    return list(groups.values())
+
+
+def _clocks(ours: Sequence[_One]) -> Iterator[str]:
+    """Yield which runs have nothing in common because of their clocks, or have no figures."""
+    wall = [one for one in ours if one.of_clock("wall") and not one.of_clock("exact")]
+    exact = [one for one in ours if one.of_clock("exact") and not one.of_clock("wall")]
+    if wall and exact:
+        yield (
+            f"{_names(wall)} measured on the wall clock, {_names(exact)} counted instructions. "
+            "Neither can be computed from the other."
+        )
+    for one in ours:
+        if not one.samples:
+            yield f"{one.name}: it has no figure of a setting."
+
+
+def _differ(group: Sequence[_One]) -> Iterator[str]:
+    first, *others = group
+    for one in others:
+        found = places.beside_place(first.run.document, one.run.document)
+        if found:
+            yield f"{one.name} differs from {first.name} in: {'; '.join(found)}."
+
+
+def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[str]]:
+    """Return the tables of runs of one place, and why there are none of others."""
+    if len(group) < 2:
+        return [], []
+    found: dict[tuple[object, ...], list[tuple[_One, dict[str, Sampled]]]] = {}
+    for one in group:
+        figures: dict[tuple[object, ...], dict[str, Sampled]] = {}
+        for sample in one.of_clock(clock):
+            figures.setdefault(sample.of, {})[sample.setting] = sample
+        for of_what, by_setting in figures.items():
+            found.setdefault(of_what, []).append((one, by_setting))
+    tables, left = [], []
+    told: set[int] = set()
+    for having in found.values():
+        if len(having) < 2:
+            continue
+        table, said = _table(having)
+        left += said
+        if table is not None:
+            tables.append(table)
+            told |= {one.number for one, _ in having}
+    for one in group:
+        if one.number not in told:
+            what = joined(list(dict.fromkeys(_title(sample) for sample in one.of_clock(clock))))
+            left.append(
+                f"{one.name}: no other run here has the same figure of a shared setting ({what})."
+            )
+    return tables, left
+
+
+def _table(having: Sequence[tuple[_One, dict[str, Sampled]]]) -> tuple[Compared | None, list[str]]:
+    names = list(dict.fromkeys(name for _, by_setting in having for name in by_setting))
+    settings, left = [], []
+    for name in names:
+        with_it = [(one, found[name]) for one, found in having if name in found]
+        if len(with_it) < 2:
+            continue
+        states = _by_state(with_it, name)
+        settings += [Shared(name, tuple(_lines(same))) for same in states if len(same) > 1]
+        first = states[0][0][0]
+        left += [_other_state(name, first, [one for one, _ in same]) for same in states[1:]]
+    if not settings:
+        return None, left
+    shown = {shared.setting for shared in settings}
+    only = [
+        f"Only {one.name} has {_some([name for name in found if name not in shown])}."
+        for one, found in having
+        if any(name not in shown for name in found)
+    ]
+    sample = next(iter(having[0][1].values()))
+    return Compared(_title(sample), tuple(settings), tuple(only)), left
+
+
+def _by_state(
+    with_it: Sequence[tuple[_One, Sampled]], setting: str
+) -> list[list[tuple[_One, Sampled]]]:
+    """Return runs apart that set something else by the same name."""
+    states: list[tuple[Mapping[str, str], list[tuple[_One, Sampled]]]] = []
+    for one, sample in with_it:
+        values = one.values.get(setting, {})
+        for known, same in states:
+            if known == values:
+                same.append((one, sample))
+                break
+        else:
+            states.append((values, [(one, sample)]))
+    return [same for _, same in states]
+
+
+def _lines(same: Sequence[tuple[_One, Sampled]]) -> Iterator[Line]:
+    (_, first), *_ = same
+    for one, sample in same:
+        found = sample.interval
+        own = one.changes.get((*sample.of, sample.setting), Against(ABSENT))
+        if sample.setting == one.run.document.plan.baseline:
+            own = Against("baseline")
+        yield Line(
+            run=one.name,
+            mean=_value(found.mean, sample.unit),
+            half="" if found.half is None else f"±{_value(found.half, sample.unit)}",
+            median=_value(sample.median, sample.unit),
+            blocks=str(len(sample.blocks)),
+            from_baseline=own,
+            from_first=Against() if sample is first else _against(difference(first, sample)),
+        )
+
+
+def _of(found: Comparison) -> tuple[object, ...]:
+    return found.measure, found.figure, found.part, found.unit, found.traffic, found.rate
+
+
+def _of_whole(of: Comparison, found: Difference) -> Against:
+    """Return a difference as a share of what its run has shares of."""
+    if of.path is None:
+        return _against(found)
+    text = share(of.share(found), 1, sign=True)
+    half = "" if found.margin is None else f"±{share(of.of_whole(found, found.margin), 1)}"
+    return Against(text if found.significant else f"({text})", half)
+
+
+def _against(found: Difference | None) -> Against:
+    if found is None or not found.of:
+        return Against(ABSENT)
+    return Against(difference_text(found), half_text(found))
+
+
+def _value(value: float, unit: str) -> str:
+    if unit in TIMES:
+        return quantity(value, "ns")
+    return number(value, 1 if unit.startswith("instructions") else 0, NARROW_SPACE)
+
+
+def _title(sample: Sampled) -> str:
+    """Return what a figure is, with its unit and its traffic."""
+    name = ", ".join(dict.fromkeys(filter(None, (sample.measure, sample.figure, sample.part))))
+    rate = f"{number(sample.rate, 0, NARROW_SPACE)} packets/s" if sample.rate else ""
+    unit = TIMES.get(sample.unit, sample.unit)
+    where = ", ".join(filter(None, (sample.traffic, rate)))
+    return f"{name} ({unit}){f': {where}' if where else ''}"
+
+
+def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:
+    """Return that, and in which knobs, a setting of the same name is another one."""
+    one, other = first.values.get(setting, {}), others[0].values.get(setting, {})
+    knobs = "; ".join(
+        f"{knob}: {one.get(knob, 'not set')} in {first.name}, {other.get(knob, 'not set')} in "
+        f"{others[0].name}"
+        for knob in dict.fromkeys((*one, *other))
+        if one.get(knob) != other.get(knob)
+    )
+    return f"in {first.name} and in {_names(others)}, {setting} is not the same: {knobs}."
+
+
+def _names(group: Sequence[_One]) -> str:
+    return joined([one.name for one in group])
+
+
+def _some(names: Sequence[str]) -> str:
+    return joined(list(names)) if len(names) <= NAMED else counted(len(names), "further setting")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One page of several runs: what each is, their figures beside each other, and each one's part.
+
+Each run's own page is written as well: the parts are the same, and their links lead to the files
+beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from skblab_analysis.base import disk
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.words import counted, joined
+from skblab_analysis.load import Run, load
+from skblab_analysis.report import runs
+from skblab_analysis.report.page import Made, environment, write
+from skblab_analysis.report.pictures import GnuplotRunner
+
+# So many runs are named in the title.
+NAMED = 3
+_TAG = re.compile(r"<[A-Za-z/][^<>]*>")
+_HEADING = re.compile(r"^(</?h)([1-5])\b")
+_NAMED = re.compile(r'\b(id|aria-labelledby|aria-describedby|href)="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run on the page of several: its number, what it is, and its own part."""
+
+    number: int
+    made: Made
+    body: Markup
+    own_page: str
+
+    @property
+    def anchor(self) -> str:
+        """What its part is called in the page."""
+        return f"run-{self.number}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """The page of several runs, and each run's own."""
+
+    page: Path
+    made: tuple[Made, ...]
+
+
+def default_folder(found: Sequence[Path]) -> Path:
+    """Return where the page of several runs is put: beside the first of them."""
+    first = found[0].resolve()
+    return first.parent / f"report-{first.name}-and-{len(found) - 1}-more"
+
+
+def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None) -> Together:
+    """Write one page of several runs into `folder`, and each run's own; RecordError as there."""
+    found = [load(run_dir) for run_dir in run_dirs]
+    made = tuple(write(run, gnuplot) for run in found)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot make {folder}: {error.strerror}") from error
+    templates = environment()
+    template = templates.get_template("part.html.j2")
+    parts = []
+    for number, one in enumerate(made, 1):
+        base = os.path.relpath(one.page.parent.resolve(), folder.resolve())
+        body = placed(template.render(one.shown), f"run-{number}", quote(base))
+        parts.append(Part(number, one, Markup(body), quote(f"{base}/{one.page.name}")))
+    path = folder / "index.html"
+    text = templates.get_template("several.html.j2").render(
+        title=title(found),
+        parts=parts,
+        several=runs.of(found),
+        synthetic=any(run.document.synthetic for run in found),
+    )
+    disk.write(path, text)
+    return Together(path, made)
+
+
+def title(found: Sequence[Run]) -> str:
+    """Return what the page is called."""
+    names = list(dict.fromkeys(run.document.name for run in found))
+    said = joined(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and others"
+    return f"{counted(len(found), 'run')}: {said}"
+
+
+def placed(body: str, anchor: str, base: str) -> str:
+    """Return a run's part for a page of several: its own ids, its links, headings a level lower.
+
+    A template escapes what could be taken for a tag, or for the end of an attribute.
+    """
+
+    def attribute(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name != "href":
+            value = " ".join(f"{anchor}-{one}" for one in value.split())
+        elif value.startswith("#"):
+            value = f"#{anchor}-{value[1:]}"
+        elif not value.startswith("data:"):
+            value = f"{base}/{value}"
+        return f'{name}="{value}"'
+
+    def tag(match: re.Match[str]) -> str:
+        lower = _HEADING.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", match[0])
+        return _NAMED.sub(attribute, lower)
+
+    return _TAG.sub(tag, body)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Several runs on one page: what is compared, what is not and why, and that the page stands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import page_checks
+import pytest
+import searches
+import synthetic_run
+from test_report import fake_gnuplot
+
+from skblab_analysis.base.sampled import Sampled, difference
+from skblab_analysis.exact import summary as exact
+from skblab_analysis.load import load
+from skblab_analysis.report import places, runs, together
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.settings.rows import ReadBack
+
+RATES = {name: searches.RATES[name] for name in ("baseline", "NAPI threads")}
+
+
+def sweep(results: Path, rates: Mapping[str, Sequence[float]] = RATES) -> Path:
+    return searches.finished_run(results, list(searches.searches(rates)))
+
+
+def scaled(by: float) -> dict[str, list[float]]:
+    return {name: [by * rate for rate in rates] for name, rates in RATES.items()}
+
+
+def changed(run: Path, **more: object) -> Path:
+    """Give a run's environment and parameters other values, by a path of names."""
+    document = json.loads((run / "run.json").read_text())
+    for path, value in more.items():
+        at = document
+        *names, last = path.split("__")
+        for name in names:
+            at = at[name]
+        at[last] = value
+    (run / "run.json").write_text(json.dumps(document))
+    return run
+
+
+def compared(*folders: Path) -> runs.Several:
+    return runs.of([load(folder) for folder in folders])
+
+
+def test_a_shared_setting_has_the_figures_of_each_run(tmp_path: Path) -> None:
+    found = compared(sweep(tmp_path / "a"), sweep(tmp_path / "b", scaled(1.5)))
+    strict, *others = found.tables
+    assert strict.title == f"throughput, strict (packets/s): {searches.TRAFFIC}"
+    assert len(others) == 2
+    assert [shared.setting for shared in strict.settings] == list(RATES)
+    first, second = strict.settings[0].lines
+    narrow = "\u202f"
+    # Mean and median of 80 000, 80 900 and 81 500; the interval is Student’s.
+    assert (first.run, first.mean, first.median) == ("run 1", f"80{narrow}800", f"80{narrow}900")
+    assert first.half == f"±1{narrow}875"
+    assert (first.from_baseline.share, first.from_first.text) == ("baseline", "")
+    assert second.from_first.share == "+50.0\u00a0%"
+    assert found.apart == ()
+
+
+def test_two_runs_differ_by_the_rule_of_settings() -> None:
+    def sample(*figures: float) -> Sampled:
+        return Sampled(
+            measure="instructions",
+            figure="path",
+            unit="instructions/packet",
+            setting="baseline",
+            blocks=dict(enumerate(figures)),
+            resolution=exact.RESOLUTION * 1000.0,
+        )
+
+    one, other = sample(1000.0, 1001.0, 1002.0), sample(1010.0, 1011.0)
+    assert difference(one, other) == exact.compare(one.blocks, other.blocks, 1000.0)
+
+
+def test_blocks_of_two_runs_are_no_pairs(tmp_path: Path) -> None:
+    # By pairs each is 1 % more, surely; as samples they scatter by far more than that.
+    base = {"baseline": (60_000, 80_000, 100_000)}
+    more = {"baseline": tuple(1.01 * rate for rate in base["baseline"])}
+    found = compared(sweep(tmp_path / "a", base), sweep(tmp_path / "b", more))
+    assert found.tables[0].settings[0].lines[1].from_first.share == "(+1.0\u00a0%)"
+
+
+def test_wall_and_exact_are_in_no_common_table(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "exact", synthetic_run.plan(), synthetic=True)
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
+    counted = folder.finish(synthetic_run.environment(), {})
+    found = compared(sweep(tmp_path / "a"), counted)
+    assert found.tables == ()
+    assert any(
+        "run 1 measured on the wall clock, run 2 counted instructions" in said
+        for said in found.apart
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("plan__parameters__testbed", "virtio", "testbed: virtio, not netns"),
+        ("environment__host__cpu", "Other CPU", "processor: Other CPU, 2 CPUs, not Synthetic CPU"),
+        ("synthetic", False, "numbers: measured, not made up"),
+        ("environment__guests__wall__accel", "kvm", "accelerator: kvm, not tcg"),
+        (
+            "environment__guests__wall__machine",
+            "-cpu Broadwell",
+            "emulated processor: Broadwell, not the emulator's own",
+        ),
+    ],
+)
+def test_another_place_is_in_no_common_table(
+    tmp_path: Path, path: str, value: object, said: str
+) -> None:
+    other = changed(sweep(tmp_path / "b"), **{path: value})
+    found = compared(sweep(tmp_path / "a"), other)
+    assert found.tables == ()
+    assert any(said in sentence for sentence in found.apart)
+
+
+def test_instructions_are_of_no_host(tmp_path: Path) -> None:
+    document = load(sweep(tmp_path / "a")).document
+    other = load(changed(sweep(tmp_path / "b"), environment__host__cpu="Other CPU")).document
+    assert places.place(document, "exact") == places.place(other, "exact")
+    assert places.place(document, "wall") != places.place(other, "wall")
+
+
+def test_what_else_differs_is_said(tmp_path: Path) -> None:
+    other = changed(
+        sweep(tmp_path / "b"),
+        environment__kernel__release="7.3.0-skblab",
+        plan__parameters__packets=100,
+    )
+    found = compared(sweep(tmp_path / "a"), other)
+    assert len(found.tables) == 3
+    [said] = found.differ
+    assert "kernel: 7.3.0-skblab (stock, configuration 9f2c11d07a3b), not 6.12.48-skblab" in said
+    assert "packets: 100, not none" in said
+
+
+def test_one_name_of_two_settings_is_not_compared(tmp_path: Path) -> None:
+    folders = []
+    for place, value in (("a", "1"), ("b", "2"), ("c", "2")):
+        folder = RunFolder.create(tmp_path / place, "it", searches.plan(), synthetic=True)
+        for search in searches.searches(RATES):
+            back = ReadBack(knob="threaded", value=value, before="0", wanted=value, after=value)
+            if search.setting == "NAPI threads":
+                folder.known([back])
+            folder.record(search)
+        folders.append(folder.finish(synthetic_run.environment(), {}))
+    found = compared(*folders)
+    lines = {
+        shared.setting: [line.run for line in shared.lines] for shared in found.tables[0].settings
+    }
+    assert lines == {"baseline": ["run 1", "run 2", "run 3"], "NAPI threads": ["run 2", "run 3"]}
+    [said] = found.apart
+    assert said == (
+        "in run 1 and in run 2 and run 3, NAPI threads is not the same: "
+        "threaded: 1 in run 1, 2 in run 2."
+    )
+
+
+def test_what_only_one_run_has_is_named(tmp_path: Path) -> None:
+    more = RATES | {"rp_filter=1": (70_000, 70_100, 70_200)}
+    found = compared(sweep(tmp_path / "a"), sweep(tmp_path / "b", more))
+    assert found.tables[0].only == ("Only run 2 has rp_filter=1.",)
+    alone = compared(sweep(tmp_path / "c"), sweep(tmp_path / "d", {"other": (1.0, 2.0)}))
+    assert alone.tables == ()
+    assert any("run 2: no other run here has the same figure" in said for said in alone.apart)
+
+
+def test_the_page_of_several_stands(tmp_path: Path) -> None:
+    folders = [
+        sweep(tmp_path / "one"),
+        sweep(tmp_path / "two", scaled(0.5)),
+        synthetic_run.finished_run(tmp_path / "three", 2_000),
+    ]
+    out = tmp_path / "together"
+    made = together.build(folders, out, fake_gnuplot)
+    page = page_checks.check(made.page)
+    assert made.page == out / "index.html"
+    for one in made.made:
+        page_checks.check(one.page)
+        assert one.run.document.name in page.text
+    assert "3 runs: settings and demo" in page.text
+    assert page.text.count("How it was measured") == 3
+    # The contents lead to each run's part, and each section is one level lower there.
+    assert {"run-1", "run-2", "run-3"} <= {attrs.get("id", "") for _, attrs in page.tags}
+    assert len(page.all("h2")) == 3 + len(folders)
+    assert page.all("h3") and page.text.count("Run it again") == 3
+
+
+def test_the_page_of_several_comes_from_the_folders_alone(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    folders = [sweep(here), sweep(here, scaled(1.1))]
+    first = together.build(folders, here / "both", fake_gnuplot).page.read_text()
+    there = tmp_path / "there"
+    shutil.copytree(here, there, ignore=shutil.ignore_patterns("report", "both"))
+    moved = [there / folder.name for folder in folders]
+    again = together.build(moved, there / "both", fake_gnuplot).page.read_text()
+    assert again == first
+    assert str(tmp_path) not in first
+
+
+def test_parts_are_placed() -> None:
+    body = (
+        '<h1>id="x"</h1><section aria-labelledby="a b"><h2 id="a">A &gt; id=&#34;b&#34;</h2>'
+        '<a href="#a">up</a><a href="../run.json">raw</a><a href="share.svg">S</a></section>'
+    )
+    assert together.placed(body, "run-2", "../it/report") == (
+        '<h2>id="x"</h2><section aria-labelledby="run-2-a run-2-b"><h3 id="run-2-a">'
+        'A &gt; id=&#34;b&#34;</h3><a href="#run-2-a">up</a>'
+        '<a href="../it/report/../run.json">raw</a><a href="../it/report/share.svg">S</a></section>'
+    )

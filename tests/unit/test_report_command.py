@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab report`: which pages it writes where, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import searches
+import synthetic_run
+
+from conftest import Skblab
+from skblab.lab.drawing import NoGnuplotError
+
+
+@pytest.fixture(autouse=True)
+def _no_gnuplot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise NoGnuplotError("no gnuplot")
+
+    monkeypatch.setattr("skblab.commands.report.find_gnuplot", none)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    return [
+        str(searches.finished_run(tmp_path)),
+        str(synthetic_run.finished_run(tmp_path, 200)),
+    ]
+
+
+def test_one_run_has_its_page_in_its_folder(skblab_here: Skblab, folders: list[str]) -> None:
+    # The same run twice is one.
+    done = skblab_here("report", folders[0], f"{folders[0]}/")
+    assert done.stdout == f"{folders[0]}/report/index.html\n"
+    assert "report of" not in Path(done.stdout.strip()).read_text()
+
+
+def test_several_runs_have_one_page(skblab_here: Skblab, folders: list[str]) -> None:
+    done = skblab_here("report", *folders)
+    page = Path(done.stdout.strip())
+    assert page.parent.parent == Path(folders[0]).parent
+    assert page.parent.name == f"report-{Path(folders[0]).name}-and-1-more"
+    assert "report of 2 runs" in page.read_text()
+    assert all((Path(folder) / "report" / "index.html").is_file() for folder in folders)
+
+
+def test_several_runs_have_their_page_where_asked(
+    skblab_here: Skblab, folders: list[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "here" / "it"
+    done = skblab_here("report", *folders, "--output", str(out), "--json")
+    assert (out / "index.html").is_file()
+    assert [one["folder"] for one in json.loads(done.stdout)] == folders
+    assert f"one page of all: {out / 'index.html'}" in done.stderr
+
+
+def test_one_run_goes_nowhere_else(skblab_here: Skblab, folders: list[str], tmp_path: Path) -> None:
+    done = skblab_here("report", folders[0], "--output", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "name a second run, or leave --output out" in done.stderr
+
+
+def test_a_folder_that_is_no_run_is_named(skblab_here: Skblab, folders: list[str]) -> None:
+    done = skblab_here("report", *folders, str(Path(folders[0]).parent))
+    assert done.returncode == 2
+    assert "cannot read the run document" in done.stderr
