@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The report of a run: report/index.html and tables of all figures, made from the run folder alone.
 
-One file that needs nothing else: style and pictures are inside, no script, no request. Links lead
-to the raw files of the run folder beside it.
+The page is one file that needs nothing else: style and pictures are inside, no script, no request.
+Links lead to the raw files of the run folder beside it. report.md has the same as Markdown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.comparison.rows import rows as comparison_rows
 from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import advice, findings, left_out, pictures, svg
+from skblab_analysis.report import advice, findings, left_out, markdown, pictures, svg
 from skblab_analysis.report.pictures import GnuplotRunner
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -41,7 +41,7 @@ class Drawn:
 
 
 def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
-    """Write report/index.html, its pictures and what is derived; returns the page's path.
+    """Write report/index.html, report.md, pictures and what is derived; returns the page's path.
 
     Without gnuplot pictures are written as scripts and data, and the page has links to these.
     Raises RecordError for a folder that is no whole run, and whatever `gnuplot` raises.
@@ -88,9 +88,16 @@ def write(run: Run, gnuplot: GnuplotRunner | None) -> Made:
         "total_seconds": sum(timing.seconds for timing in run.document.timings),
         "raw": _raw_files(run.folder),
     }
+    page = environment().get_template("report.html.j2").render(shown)
+    return Made(run, write_page(folder, page), shown)
+
+
+def write_page(folder: Path, page: str) -> Path:
+    """Write a page, and the same as Markdown beside it; returns the page's path."""
     path = folder / "index.html"
-    disk.write(path, environment().get_template("report.html.j2").render(shown))
-    return Made(run, path, shown)
+    disk.write(path, page)
+    disk.write(folder / "report.md", markdown.of_page(page))
+    return path
 
 
 def _write_derived(run: Run) -> None:

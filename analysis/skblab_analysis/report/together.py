@@ -16,12 +16,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.words import counted, joined
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import runs
-from skblab_analysis.report.page import Made, environment, write
+from skblab_analysis.report.page import Made, environment, write, write_page
 from skblab_analysis.report.pictures import GnuplotRunner
 
 # So many runs are named in the title.
@@ -75,15 +74,13 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
         base = os.path.relpath(one.page.parent.resolve(), folder.resolve())
         body = placed(template.render(one.shown), f"run-{number}", quote(base))
         parts.append(Part(number, one, Markup(body), quote(f"{base}/{one.page.name}")))
-    path = folder / "index.html"
     text = templates.get_template("several.html.j2").render(
         title=title(found),
         parts=parts,
         several=runs.of(found),
         synthetic=any(run.document.synthetic for run in found),
     )
-    disk.write(path, text)
-    return Together(path, made)
+    return Together(write_page(folder, text), made)
 
 
 def title(found: Sequence[Run]) -> str:

@@ -34,7 +34,8 @@ def report(
     """Make the report of runs again from their stored results, and print its path.
 
     Several runs make one page: what each is, their figures beside each other where they can be
-    compared, then each run's own part. A run's own page is in its folder.
+    compared, then each run's own part. A run's own page is in its folder. Beside each page is
+    report.md, the same as Markdown, for a mail or a pull request.
 
     It needs no root rights. This machine's gnuplot draws the pictures, or else that of the lab
     root. Without either, the page has no pictures.
