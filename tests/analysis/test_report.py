@@ -42,6 +42,7 @@ DRAWN = """<?xml version="1.0" encoding="utf-8"  standalone="no"?>
 <g fill="none" color="black" stroke="currentColor">
 <path stroke='rgb(223, 227, 232)' d='M50.05,261.00 L59.80,261.00'/>
 <g fill="rgb(27,31,36)" font-family="sans-serif"><text>driver &#8594; stack</text></g>
+<use xlink:href='#gpDot' color='#FFFFFF'/>
 <use xlink:href='#gpDot' color='rgb( 11, 110, 153)'/>
 </g></g></svg>
 """
@@ -354,10 +355,11 @@ def test_svg_takes_the_pages_colours_and_unique_names(tmp_path: Path) -> None:
     assert 'href="#one-gpDot"' in text
     assert "xlink" not in text
     assert 'viewBox="0 0 880 340"' in text
-    for style in ("stroke:var(--rule)", "fill:var(--ink)", "color:var(--series-0)"):
+    for style in ("stroke:var(--rule)", "fill:var(--ink)", "color:var(--series-0)", "color:var(--paper)"):
         assert style in text
     assert "font-family" not in text
     assert "rgb(" not in text
+    assert 'color="none"' not in text
 
 
 def test_broken_svg_is_refused(tmp_path: Path) -> None:

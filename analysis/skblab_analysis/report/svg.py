@@ -71,7 +71,11 @@ def _recolour(element: ET.Element) -> None:
     styles = []
     for paint in _PAINTS:
         colour = _colour(element.get(paint, ""))
-        if colour == PAPER:
+        if colour == PAPER and paint == "color":
+            # Around a point, to part it from others; `none` is no colour, and would be ink.
+            del element.attrib[paint]
+            styles.append("color:var(--paper)")
+        elif colour == PAPER:
             element.set(paint, "none")
         elif colour in VARIABLES:
             del element.attrib[paint]
