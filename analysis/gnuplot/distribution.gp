@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# How times are distributed: the share that is done by a time, and how rare the slower ones are.
+# How times are distributed: the share that is done by a time, and that on an axis of percentiles.
 #
 # Set above: data, name, series, titles, narrow_titles, colours, heavy (the number of the series to
-# draw thick), legend_columns, from, to, ticks, rarest, rare_ticks, what.
+# draw thick), legend_columns, from, to, ticks, rarest, rare_ticks, known (with fewer values beyond it a
+# percentile is dotted), what.
 # The data has one block a series, in order; columns: 1 time (a bucket's upper bound),
-# 2 share of values no larger, 3 share of values larger.
+# 2 share of values no larger, 3 share of values larger, 4 how many these are.
 
 head = 44
 panel = head + 300
@@ -44,12 +45,15 @@ if (narrow) {
   set rmargin at screen 852 / width
 }
 set logscale y
-set yrange [rarest:1]
+# Each step up is ten times rarer.
+set yrange [1:rarest]
 set ytics (@rare_ticks)
-set label 1 what." slower than this time"
+set label 1 what." done by this time, by percentile"
 set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : legend_rows)
 set key at screen 60 / width, screen (narrow ? legend - 16.0 : wide_legend - 12.0) / height
 plot for [i = 1:series] data index i - 1 using 1:($3 > 0 ? $3 : NaN) with lines \
+       lc rgb colours[i] lw 1.2 dt (2, 3) notitle, \
+     for [i = 1:series] data index i - 1 using 1:($4 >= known ? $3 : NaN) with lines \
        lc rgb colours[i] lw thick(i) title (narrow ? narrow_titles[i] : titles[i])
 
 unset multiplot

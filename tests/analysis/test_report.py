@@ -92,7 +92,7 @@ def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: Gnup
     body = re.sub(r"<style>.*?</style>", "", path.read_text(), flags=re.S)
     left = set(re.findall(r"""(?:fill|stroke|color)=["'](?:rgb|#|black)[^"']*""", body))
     assert left == set(), "a colour of gnuplot is not the page's: it would not follow the scheme"
-    for text in ("socket → wake", "whole path", "Median ●", "1 in 1 000", "rp_filter=1", "+350"):
+    for text in ("socket → wake", "whole path", "Median ●", "99.9 %", "rp_filter=1", "+350"):
         assert text in body
 
 
@@ -355,7 +355,12 @@ def test_svg_takes_the_pages_colours_and_unique_names(tmp_path: Path) -> None:
     assert 'href="#one-gpDot"' in text
     assert "xlink" not in text
     assert 'viewBox="0 0 880 340"' in text
-    for style in ("stroke:var(--rule)", "fill:var(--ink)", "color:var(--series-0)", "color:var(--paper)"):
+    for style in (
+        "stroke:var(--rule)",
+        "fill:var(--ink)",
+        "color:var(--series-0)",
+        "color:var(--paper)",
+    ):
         assert style in text
     assert "font-family" not in text
     assert "rgb(" not in text

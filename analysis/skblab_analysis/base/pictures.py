@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skblab_analysis.base import labels
 from skblab_analysis.base.checked import RecordError
-from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.histogram import TAIL_SAMPLES, Histogram
 from skblab_analysis.base.words import TIME_UNITS, number, quantity, slowest
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "gnuplot"
@@ -33,6 +33,8 @@ LEGENDS = {3: 16, 2: 28}
 NARROW_LEGEND = 285.0
 
 MISSING = "?"
+# An axis of percentiles has room for 0 % and 50 % up to so many steps.
+MOST_STEPS = 5
 # A histogram's smallest time is 0, which a logarithmic axis cannot show.
 SMALLEST = 1
 
@@ -101,6 +103,7 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
             "ticks": ticks(powers(low, high), unit),
             "rarest": rarest,
             "rare_ticks": _rare_ticks(rarest),
+            "known": TAIL_SAMPLES,
         },
         data="\n\n".join(map(_block, curves)),
     )
@@ -108,13 +111,14 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
 
 def _block(curve: Curve) -> str:
     histogram, done = curve.histogram, 0
+    whole = histogram.count
     # A line break would begin a line of data.
-    lines = [f"# {' '.join(curve.name.split())}", f"{max(histogram.minimum, SMALLEST)} 0 1"]
+    lines = [f"# {' '.join(curve.name.split())}", f"{max(histogram.minimum, SMALLEST)} 0 1 {whole}"]
     for _, upper, count in histogram.rows():
         done += count
         bound = max(min(upper, histogram.maximum), SMALLEST)
-        above = (histogram.count - done) / histogram.count
-        lines.append(f"{bound} {done / histogram.count:.9g} {above:.9g}")
+        above = whole - done
+        lines.append(f"{bound} {done / whole:.9g} {above / whole:.9g} {above}")
     return "\n".join(lines) + "\n"
 
 
@@ -165,10 +169,23 @@ def linear(low: float, high: float) -> list[float]:
     return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def ticks(values: Sequence[float], unit: str) -> str:
-    """Return gnuplot's list of ticks: "10 µs" 10000, …"""
+def ticks(values: Sequence[float], unit: str, below: Sequence[str] = ()) -> str:
+    """Return gnuplot's list of ticks: "10 µs" 10000, …
+
+    `below` has for each what stands in a line of its own below it.
+    """
+    texts = [quoted(text) for text in tick_texts(values, unit)]
+    if below:
+        texts = [
+            f"{text[:-1]}\\n{quoted(more)[1:]}" for text, more in zip(texts, below, strict=True)
+        ]
+    return ", ".join(f"{text} {value:g}" for text, value in zip(texts, values, strict=True))
+
+
+def tick_texts(values: Sequence[float], unit: str) -> list[str]:
+    """Return what ticks say, with as many decimals as tell them apart."""
     digits = next((few for few in range(6) if all(_round(value, few) for value in values)), 6)
-    return ", ".join(f"{quoted(_tick(value, unit, digits))} {value:g}" for value in values)
+    return [_tick(value, unit, digits) for value in values]
 
 
 def _round(value: float, digits: int) -> bool:
@@ -188,9 +205,14 @@ def _tick(value: float, unit: str, digits: int) -> str:
 
 
 def _rare_ticks(rarest: float) -> str:
-    shown = range(round(-math.log10(rarest)) + 1)
-    words = ["all", *(f"1 in {number(10**power)}" for power in shown if power)]
-    return ", ".join(f"{quoted(words[power])} {10.0**-power:g}" for power in shown)
+    """Return the percentiles to that which so few are beyond: 0 %, 50 %, 90 %, 99 %, 99.9 %, …"""
+    rare = [10.0**-power for power in range(1, round(-math.log10(rarest)) + 1)]
+    digits = [max(power - 1, 0) for power in range(len(rare))]
+    percentiles = [f"{100 * (1 - one):.{few}f}" for one, few in zip(rare, digits, strict=True)]
+    words = list(zip(("0", "50", *percentiles), (1.0, 0.5, *rare), strict=True))
+    # Of many steps the first two would touch.
+    shown = words if len(rare) <= MOST_STEPS else words[1:]
+    return ", ".join(f'"{text} %%" {share:g}' for text, share in shown)
 
 
 def quoted(text: str) -> str:
