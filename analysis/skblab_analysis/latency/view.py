@@ -23,6 +23,7 @@ from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
 from skblab_analysis.formats.summary import Figure
+from skblab_analysis.latency import rates
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
@@ -33,6 +34,7 @@ from skblab_analysis.latency.summary import (
     false_alarms,
     of,
 )
+from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
 
@@ -132,6 +134,37 @@ def _section(summary: LatencySummary, place: int) -> Section:
         ),
     )
     return Section("latency/section.html.j2", shown, _picture(summary, suffix(place)))
+
+
+@dataclass(frozen=True)
+class ShownRates:
+    """What the section of several rates has of one traffic."""
+
+    suffix: str
+    traffic: str
+    caption: str
+
+
+def _sections(run: Run) -> list[Section]:
+    found = of(run)
+    made = [_section(summary, place) for place, summary in enumerate(found)]
+    for place, one in enumerate(rates.of(found)):
+        caption = (
+            "First the 99th percentile, with its smallest and largest block, and the median "
+            "(thin); then the packets that were lost."
+        )
+        if (shown := len(one.shown)) < (of_all := len(one.settings)):
+            caption += (
+                f" {shown} of {of_all} settings: the baseline, and those that differ most from it."
+            )
+        made.append(
+            Section(
+                "latency/rates.html.j2",
+                ShownRates(suffix(place), one.traffic, caption),
+                (rates.picture(one, suffix(place)),),
+            )
+        )
+    return made
 
 
 def _picture(summary: LatencySummary, suffix: str) -> tuple[Picture, ...]:
@@ -369,7 +402,7 @@ VIEW = View(
     samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
-    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
+    sections=_sections,
     headline=lambda run: headline(of(run), run.only_here),
     compared=lambda run: compared(of(run)),
     summary=lambda run: _summary(of(run)),

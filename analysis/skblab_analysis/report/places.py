@@ -7,6 +7,7 @@ are those of the emulated processor, on whatever machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ from skblab_analysis.trials.rows import Clock
 
 # Of the facts of an environment: which hosts they are, and what their packets pass.
 HOSTS = ("router", "tester")
-FACTS = ("router CPU", "router r0 driver", "router r0 link")
+FACTS = re.compile(r"router CPU|router \S+ (driver|link)")
 UNKNOWN = "not known"
 
 
@@ -37,8 +38,10 @@ def place(document: RunDocument, clock: Clock) -> Mapping[str, str]:
             "CPUs of the guest": str(guest.cpus),
             "emulated processor": _emulated(guest.machine),
         }
-    names = HOSTS if found["testbed"] == "hosts" else ()
-    return found | {name: known.more[name] for name in (*names, *FACTS) if name in known.more}
+    named = HOSTS if found["testbed"] == "hosts" else ()
+    return found | {
+        name: value for name, value in known.more.items() if name in named or FACTS.fullmatch(name)
+    }
 
 
 def differ(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Sequence[str]:

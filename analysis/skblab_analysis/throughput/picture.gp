@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What is forwarded with each setting: the rate by each goal, and the difference by the first one.
 #
-# Set above: data, name, rows, goals, titles, colours, rate_max, rate_ticks, diff_min, diff_max,
-# diff_ticks.
+# Set above: data, name, rows, goals, titles, colours, rate_max, rate_ticks, rates (what these are),
+# full (the rate that fills the line; 0: not shown), foot, diff_min, diff_max, diff_ticks.
 # Columns of the data: 1 setting, then for each goal its mean and the ends of its interval, then
 # difference from the baseline in per cent, the ends of its interval and its colour, text for the
 # first goal, text for the difference, setting where there is less room. "?" is a figure that is not
@@ -10,7 +10,6 @@
 
 row_height = 52
 head = 44
-foot = 34
 panel = head + rows * row_height + foot
 wide_height = panel
 narrow_height = 2 * panel
@@ -36,12 +35,15 @@ set lmargin at screen (narrow ? 24 : 12) / width
 set rmargin at screen (narrow ? 376 : 490) / width
 set xrange [0:rate_max]
 set xtics (@rate_ticks)
-set label 1 "Packets per second" at graph 0, 1 offset 0, 1 left textcolor rgb muted
+set label 1 rates at graph 0, 1 offset 0, 1 left textcolor rgb muted
 do for [goal = 1:goals] {
   set label 1 + goal "● ".titles[goal] at graph 1, 1 offset -8 * (goals - goal), 1 right \
       textcolor rgb colours[goal]
 }
-plot for [goal = 1:goals] data using (column(3 * goal - 1)):(mark_y($0, goal)): \
+# What the line carries: beside each mark, but not through the text above it.
+plot data using (full > 0 ? full : NaN):(y($0) - 0.46):(0):(0.56) \
+         with vectors nohead lc rgb muted dt (5, 3), \
+     for [goal = 1:goals] data using (column(3 * goal - 1)):(mark_y($0, goal)): \
          (column(3 * goal)):(column(3 * goal + 1)) \
          with xerrorbars pt 7 ps 0.7 lw 1.5 lc rgb colours[goal], \
      data using (0):(text_y($0)):(stringcolumn(narrow ? difference + 6 : 1)) \

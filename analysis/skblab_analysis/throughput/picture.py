@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from skblab_analysis.base import labels
@@ -19,18 +20,21 @@ from skblab_analysis.base.pictures import (
     quoted,
     ticks,
 )
-from skblab_analysis.base.words import ABSENT, number
+from skblab_analysis.base.words import ABSENT, decimals, number
+from skblab_analysis.throughput import line
 from skblab_analysis.throughput.cells import difference_words, rows
 from skblab_analysis.throughput.summary import GoalSummary, Rate, ThroughputSummary
 
 # Of what is forwarded with a setting.
 MORE, LESS = COLOURS[2], COLOURS[1]
+# A line that carries more than so many times what was forwarded would leave the rest no room.
+NEAR = 2.5
 
 
-def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
+def picture(summary: ThroughputSummary, suffix: str = "", bits: float | None = None) -> Picture:
     """Rates by setting and goal with their intervals, and the difference by the first goal.
 
-    `suffix` tells those of further traffic from the first.
+    `suffix` tells those of further traffic from the first. The line carries `bits` a second.
     """
     main = summary.main
     lines, tops, ends = [], [0.0], [0.0]
@@ -59,7 +63,13 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             ends += [100 * end for end in reach]
         said = [quoted(text) for text in (*texts, names[1])]
         lines.append(f"{' '.join([quoted(names[0]), *marks, *said])}\n")
+    frame = line.frame_bytes(summary.traffic)
+    full = line_rate(summary, bits)
+    if full is not None and full <= NEAR * max(tops):
+        tops.append(full)
     top, low, high = max(tops) or 1.0, min(ends), max(ends)
+    steps = linear(0, top)
+    unit, below = _bits(steps, frame)
     if low == high:
         high = 1.0
     return Picture(
@@ -73,7 +83,10 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             "titles": [goal.goal for goal in summary.goals],
             "colours": list(COLOURS[: len(summary.goals)]),
             "rate_max": top * 1.02,
-            "rate_ticks": ticks(linear(0, top), ""),
+            "rate_ticks": ticks(steps, "", below),
+            "rates": "Packets per second" if frame is None else f"Packets/s; below: {unit}",
+            "foot": 34 if frame is None else 48,
+            "full": full if full is not None and full <= top else 0.0,
             "diff_min": low - 0.05 * (high - low),
             "diff_max": high + 0.05 * (high - low),
             "diff_ticks": ticks(linear(low, high), "%"),
@@ -81,6 +94,22 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
         data="# setting, mean low high of each goal and the difference, colour text text setting\n"
         + "".join(lines),
     )
+
+
+def line_rate(summary: ThroughputSummary, bits: float | None) -> float | None:
+    """Return how many packets a second fill the line; None if that is not known."""
+    frame = line.frame_bytes(summary.traffic)
+    return None if frame is None or bits is None else line.rate_of(bits, frame)
+
+
+def _bits(rates: Sequence[float], frame: int | None) -> tuple[str, list[str]]:
+    """Return a unit, and in it rates as bits on the line, with digits that tell them apart."""
+    if frame is None:
+        return "", []
+    most = line.bits(rates[-1], frame)
+    step, unit = (line.GIGA, "Gbit/s") if most >= line.GIGA else (line.MEGA, "Mbit/s")
+    digits = decimals(most / step)
+    return unit, [number(line.bits(rate, frame) / step, digits if rate else 0) for rate in rates]
 
 
 def _beside(goal: GoalSummary, rate: Rate) -> tuple[str, str]:

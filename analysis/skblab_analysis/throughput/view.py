@@ -20,15 +20,17 @@ from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
     joined,
+    number,
     share,
     small_share,
     spaced,
 )
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
+from skblab_analysis.throughput import line, loads, sizes
 from skblab_analysis.throughput.cells import rows
-from skblab_analysis.throughput.picture import picture
-from skblab_analysis.throughput.rows import FoundRow
+from skblab_analysis.throughput.picture import line_rate, picture
+from skblab_analysis.throughput.rows import FoundRow, LoadRow
 from skblab_analysis.throughput.summary import (
     GoalSummary,
     Rate,
@@ -90,6 +92,15 @@ class Shown:
     summary: ThroughputSummary
     goals: tuple[RatesOfGoal, ...]
     booted: bool
+    line: str
+
+    @property
+    def loads_of(self) -> str:
+        """Which settings the picture of loads has, if not all: in words."""
+        drawn, of_all = len(loads.shown(self.summary)), len(self.summary.main.rates)
+        if drawn >= of_all - 1:
+            return ""
+        return f"{drawn} of {of_all} settings: the baseline, and those that differ most from it."
 
     @property
     def intervals(self) -> bool:
@@ -99,8 +110,46 @@ class Shown:
 
 def _section(run: Run, summary: ThroughputSummary, place: int) -> Section:
     goals = tuple(_rates(goal) for goal in summary.goals)
-    shown = Shown(suffix(place), summary, goals, run.booted)
-    return Section("throughput/section.html.j2", shown, (picture(summary, suffix(place)),))
+    bits = line.bits_of_line(run)
+    shown = Shown(suffix(place), summary, goals, run.booted, _line_words(summary, bits))
+    rates = picture(summary, suffix(place), bits)
+    tried = loads.picture(summary, run.rows(LoadRow), suffix(place))
+    return Section(
+        "throughput/section.html.j2", shown, (rates,) if tried is None else (rates, tried)
+    )
+
+
+@dataclass(frozen=True)
+class ShownSizes:
+    """What the section of frame sizes has of one kind of traffic."""
+
+    suffix: str
+    traffic: str
+    caption: str
+
+
+def _sections(run: Run) -> list[Section]:
+    found = of(run)
+    bits = line.bits_of_line(run)
+    made = [_section(run, summary, place) for place, summary in enumerate(found)]
+    for place, one in enumerate(sizes.of(found)):
+        names, shown = one.settings, one.shown
+        caption = f"Rates by {one.goal} with their 95 % intervals over blocks."
+        if len(shown) < len(names):
+            caption += (
+                f" {len(shown)} of {len(names)} settings: the baseline, and those that differ "
+                "most from it."
+            )
+        if bits is not None:
+            caption += " Dashed: what the line carries."
+        made.append(
+            Section(
+                "throughput/sizes.html.j2",
+                ShownSizes(suffix(place), one.traffic, caption),
+                (sizes.picture(one, suffix(place), bits),),
+            )
+        )
+    return made
 
 
 def _rates(goal: GoalSummary) -> RatesOfGoal:
@@ -121,6 +170,20 @@ def _rates(goal: GoalSummary) -> RatesOfGoal:
             for row, cells in zip(made, figures, strict=True)
         ),
     )
+
+
+def _line_words(summary: ThroughputSummary, bits: float | None) -> str:
+    """Return what Gbit/s are, and the line's limit, in sentences; empty without a frame's size."""
+    if line.frame_bytes(summary.traffic) is None:
+        return ""
+    said = "Bits are those of the line: frames with preamble and gap."
+    full = line_rate(summary, bits)
+    if full is not None and bits is not None:
+        said += (
+            f" The line of {number(bits / line.GIGA, 0 if bits >= line.GIGA else 1)} Gbit/s is "
+            f"full at {spaced(full)} packets/s (dashed where it is near)."
+        )
+    return said
 
 
 def goal_words(goal: GoalSummary) -> str:
@@ -355,7 +418,7 @@ VIEW = View(
     samples=_samples,
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
-    sections=lambda run: [_section(run, summary, place) for place, summary in enumerate(of(run))],
+    sections=_sections,
     headline=headline,
     compared=compared,
     summary=_summary,
