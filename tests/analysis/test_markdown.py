@@ -93,6 +93,8 @@ def test_without_gnuplot_no_picture_is_linked(tmp_path: Path) -> None:
         ("<dl><dt>K</dt><dd>a<br><code>b</code></dd></dl>", "- **K**: a\n  - `b`\n"),
         ("<p><a href='#x'>up</a> <a href='x.svg'>it</a></p>", "up [it](x.svg)\n"),
         ("<p># no heading</p>", "\\# no heading\n"),
+        ("<p>irq_<wbr>affinity</p><p>b</p></i>", "irq\\_affinity\n\nb\n"),
+        ("<p><i>a</p><p>b</p>", "*a*\n\nb\n"),
         ("<p>rp_filter _x_ a*b `c` &lt;i&gt;</p>", "rp_filter \\_x\\_ a\\*b \\`c\\` &lt;i>\n"),
         (
             "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody>"

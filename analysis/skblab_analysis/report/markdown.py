@@ -12,11 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-# What has no end tag in our pages.
-VOID = frozenset(("br", "hr", "img", "link", "meta"))
+# What has no end tag in HTML.
+VOID = frozenset(
+    (
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta"),
+        *("source", "track", "wbr"),
+    )
+)
 # What is no part of the text.
 LEFT_OUT = frozenset(("head", "style", "svg"))
-INLINE = frozenset(("a", "b", "br", "code", "i", "small", "span", "time", "em", "strong"))
+INLINE = frozenset(("a", "b", "br", "code", "i", "small", "span", "time", "em", "strong", "wbr"))
 HEADING = re.compile(r"h([1-6])")
 # A letter that would be read as markup. An underscore within a word is none: rp_filter.
 _SPECIAL = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\](?=\()|(?<=!)\[")
@@ -66,8 +71,11 @@ class _Reader(HTMLParser):
         self.open[-1].children.append(Node(tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
-        if len(self.open) > 1 and self.open[-1].tag == tag:
-            self.open.pop()
+        # All that was opened in it is closed as well; what was never opened closes nothing.
+        for place in range(len(self.open) - 1, 0, -1):
+            if self.open[place].tag == tag:
+                del self.open[place:]
+                return
 
     def handle_data(self, data: str) -> None:
         self.open[-1].children.append(data)
