@@ -67,6 +67,12 @@ bench-analysis: setup ## how fast skblab analyze is, beside a plain loop in C (B
 	@$(SKBLAB) --version >/dev/null
 	@PYTHONPATH=runners:analysis $(VENV)/bin/python -m skblab.bench.analysis $(BENCH_ARGS)
 
+.PHONY: bench-report
+bench-report: setup ## how long the report of a run of 1000 trials takes (BENCH_ARGS='--settings 40')
+	@$(SKBLAB) --version >/dev/null
+	@PYTHONPATH=runners:analysis:tests:tests/analysis \
+		$(VENV)/bin/python tests/analysis/large_report.py $(BENCH_ARGS)
+
 .PHONY: bench-functions
 bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
 	@$(SKBLAB) bench functions $(BENCH_ARGS)

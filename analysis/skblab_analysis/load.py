@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -31,6 +31,7 @@ from skblab_analysis.settings.rows import SettingRow
 from skblab_analysis.trials.rows import Clock, OfRow, OfTrial, TrialRow
 
 Model = TypeVar("Model", bound=Numbered)
+Made = TypeVar("Made")
 UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
 
 
@@ -132,6 +133,11 @@ class Run:
         return self._series_of.get(trial, [])
 
     @cached_property
+    def computed(self) -> dict[Callable[..., object], object]:
+        """What was computed of it, by what computes it: see `once`."""
+        return {}
+
+    @cached_property
     def _series_of(self) -> Mapping[int, list[Series]]:
         # A sweep asks for every trial, of thousands.
         found: dict[int, list[Series]] = {}
@@ -160,6 +166,21 @@ def _renamed(row: Numbered) -> Numbered:
     if isinstance(row, OfRow) and row.setting == AGAIN:
         return row.model_copy(update={"setting": f"{AGAIN}, as it was"})
     return row
+
+
+def once(compute: Callable[[Run], Made]) -> Callable[[Run], Made]:
+    """Have what is computed of a run computed once for it: a report asks a measure eight times.
+
+    What it returns is everybody's: nobody changes it.
+    """
+
+    @wraps(compute)
+    def known(run: Run) -> Made:
+        if compute not in run.computed:
+            run.computed[compute] = compute(run)
+        return cast(Made, run.computed[compute])
+
+    return known
 
 
 def _places(names: Sequence[str]) -> Callable[[str], int]:

@@ -14,7 +14,7 @@ from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Change, FalseAlarms, Sample
 from skblab_analysis.cpu.rows import TimesRow, Trial, trials
 from skblab_analysis.latency.summary import in_order
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class CpuSummary:
         return next((change for change in self.changes if change.setting == setting), None)
 
 
+@once
 def of(run: Run) -> list[CpuSummary]:
     """Return the CPU time of a run's packets, of each traffic and rate."""
     found = run.in_order(trials(run.rows(TimesRow), run.trials))

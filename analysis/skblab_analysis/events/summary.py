@@ -15,7 +15,7 @@ from skblab_analysis.base.offered import AtRate
 from skblab_analysis.base.rows import by_trial
 from skblab_analysis.events.rows import EventRow, Scope
 from skblab_analysis.latency.summary import in_order
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.trials.rows import TrialRow, offered_trial
 
 PERF = "perf: "
@@ -125,6 +125,7 @@ class EventsSummary:
         )
 
 
+@once
 def of(run: Run) -> list[EventsSummary]:
     """Return the events of a run, of each traffic and rate."""
     found = run.in_order(_trials(run.rows(EventRow), run.trials))

@@ -23,7 +23,7 @@ from statistics import mean
 from skblab_analysis.base.certainty import Change, Difference, Sample, difference
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.exact.rows import ExactTrial
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 
 # The project's own promise for two boots of the same setting, as a part of all that is counted.
 SPREAD_LIMIT = 0.001
@@ -111,6 +111,7 @@ def tester_name(boot_knobs: str) -> str:
     return f"tester alone{f', {boot_knobs}' if boot_knobs else ''}"
 
 
+@once
 def of(run: Run) -> list[ExactSummary]:
     """Return the exact figures of a run, of each traffic; none when it has none."""
     trials = [ExactTrial.of_row(row) for row in run.trials if row.counted]

@@ -20,7 +20,7 @@ from skblab_analysis.base.offered import AtRate
 from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.latency.rows import COMPARED, LateRow
 from skblab_analysis.layers.series import Series
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.trials.rows import Part
 
 # The resolution of a percentile: a bucket's width.
@@ -164,6 +164,7 @@ def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return sorted(set(kinds), key=lambda kind: (traffic.index(kind[0]), kind[1]))
 
 
+@once
 def of(run: Run) -> list[LatencySummary]:
     """Return how a run's packets arrived at given rates, of each traffic and rate."""
     late: dict[int, list[Lateness]] = {}

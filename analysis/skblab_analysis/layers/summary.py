@@ -22,7 +22,7 @@ from skblab_analysis.base.offered import AtRate
 from skblab_analysis.latency.summary import in_order
 from skblab_analysis.layers.rows import IN, PATH
 from skblab_analysis.layers.series import Series
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 
 WHOLE = "whole path"
 DELAY = "NAPI delay"
@@ -116,6 +116,7 @@ class LayeringSummary:
         return sorted(found, key=lambda pair: -abs(pair[1].effect))
 
 
+@once
 def of(run: Run) -> list[LayeringSummary]:
     """Return where a run's packets spent their time, by setting, of each traffic and rate."""
     trials = [

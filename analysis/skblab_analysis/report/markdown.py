@@ -25,6 +25,7 @@ INLINE = frozenset(("a", "b", "br", "code", "i", "small", "span", "time", "em", 
 HEADING = re.compile(r"h([1-6])")
 # A letter that would be read as markup. An underscore within a word is none: rp_filter.
 _SPECIAL = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\](?=\()|(?<=!)\[")
+_DRAWING = re.compile(r"(<svg\b[^>]*>(?:<title\b[^>]*>[^<]*</title>)?).*?</svg>", re.DOTALL)
 _LINE_START = re.compile(r"^(#{1,6} |[-+] |\d+[.)] |> )", re.MULTILINE)
 
 
@@ -84,7 +85,8 @@ class _Reader(HTMLParser):
 def of_page(page: str) -> str:
     """Return a page of ours as Markdown."""
     reader = _Reader()
-    reader.feed(page)
+    # Most of a page are its drawings, of which no more is wanted than what they are called.
+    reader.feed(_DRAWING.sub(r"\1</svg>", page))
     reader.close()
     return "\n\n".join(_blocks(reader.root)) + "\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.rfc2544.rows import CLEAN, FigureRow, Test
 
 
@@ -74,6 +74,7 @@ class Rfc2544Summary:
         return any(test in setting.tests for setting in self.settings)
 
 
+@once
 def of(run: Run) -> list[Rfc2544Summary]:
     """Return what RFC 2544's other tests found in a run, of each traffic; none if it has none."""
     return summaries(run.in_order(run.rows(FigureRow)))

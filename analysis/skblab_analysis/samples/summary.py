@@ -20,7 +20,7 @@ from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.formats import stacks
 from skblab_analysis.formats.stacks import BETWEEN
 from skblab_analysis.latency.summary import in_order
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.samples.rows import StackRow, Trial, trials
 
 # The loop of a CPU that has nothing to do (kernel/sched/idle.c), functions in it that wait, and
@@ -229,6 +229,7 @@ def _difference(first: Sampling, other: Sampling, function: str, among: int) -> 
     )
 
 
+@once
 def of(run: Run) -> list[SamplesSummary]:
     """Return the samples of a run, of each traffic, rate and event."""
     found = run.in_order(trials(run.rows(StackRow), run.trials))

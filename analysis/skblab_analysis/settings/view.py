@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.tables import titled
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.settings.rows import SettingRow
 from skblab_analysis.view import Cells, Section, View
 
@@ -56,6 +56,7 @@ class Reading:
         return (*(_short(text, LONGEST_OF_HELD) for text in texts), str(self.trials))
 
 
+@once
 def of(run: Run) -> list[Reading]:
     """Return all readings of a run, those that are not as wanted first, in the plan's order."""
 

@@ -26,7 +26,7 @@ from skblab_analysis.base.certainty import (
     Sample,
 )
 from skblab_analysis.exact.summary import tester_name
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.throughput.rows import (
     FoundRow,
     Judgement,
@@ -104,6 +104,7 @@ class ThroughputSummary:
         return self.goals[0]
 
 
+@once
 def of(run: Run) -> list[ThroughputSummary]:
     """Return what a run's searches for throughput found, of each traffic; none if it has none."""
     return summaries(run.in_order(run.rows(FoundRow)), run.document.plan.baseline)

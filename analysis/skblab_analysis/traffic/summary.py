@@ -17,7 +17,7 @@ from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Change
 from skblab_analysis.base.rows import by_trial
 from skblab_analysis.formats.published import Published, of_parameters
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.traffic.rows import MEASURE, FlowTimesRow, Kind
 from skblab_analysis.trials.rows import TrialRow
 
@@ -179,6 +179,7 @@ class FlowSummary:
         return next((change for change in self.changes if change.setting == setting), None)
 
 
+@once
 def of(run: Run) -> list[FlowSummary]:
     """Return the flows of a run."""
     good = [row for row in run.trials if row.measure == MEASURE and row.state == "good"]

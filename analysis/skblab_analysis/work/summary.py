@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.work.rows import TIMED, CounterRow, Kind
 
 ByCpu = Mapping[int, int]
@@ -47,6 +47,7 @@ class Work:
     lost: Mapping[str, int]
 
 
+@once
 def of(run: Run) -> list[Work]:
     """Return what the kernel counted in a run, by setting; none if nothing was."""
     settings = {
