@@ -39,4 +39,4 @@ def test_the_code_prints_what_the_page_says(
             elif not block["kind"]:
                 assert block["text"].rstrip("\n") == out.rstrip("\n")
                 printed += 1
-    assert printed == 6
+    assert printed == 7
