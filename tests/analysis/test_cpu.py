@@ -15,6 +15,7 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
 from skblab_analysis.cpu.summary import of
+from skblab_analysis.cpu.view import VIEW
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import advice, findings
 from skblab_analysis.report.page import build_report
@@ -138,3 +139,14 @@ def test_table_page_and_findings(tmp_path: Path) -> None:
     page = page_checks.check(build_report(run.folder, fake_gnuplot))
     assert "CPU time of a packet: IPv4, 1 000 packets/s" in page.text
     assert advice.of(run).first == ("quick",)
+
+
+def test_a_picture_has_the_time_of_each_setting(tmp_path: Path) -> None:
+    [section] = VIEW.sections(sweep(tmp_path))
+    [drawn] = section.pictures
+    assert drawn.name == "cpu"
+    lines = [line.replace("\u00a0", " ") for line in drawn.data.splitlines()[1:]]
+    # Of 10 000 packets in three blocks 400, 401 and 402 ticks of 10 ms each.
+    assert lines[0].startswith('"baseline" 401000 ') and '"401 000"' in lines[0]
+    assert '"403 000 (+0.5 %)"' in lines[1]
+    assert '"501 000 +24.9 %"' in lines[2]

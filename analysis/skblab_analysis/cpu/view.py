@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from skblab_analysis.base import told
+from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import (
@@ -23,6 +24,7 @@ from skblab_analysis.base.differences import (
     not_significant,
 )
 from skblab_analysis.base.offered import KEPT, behind
+from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
@@ -88,7 +90,19 @@ def _section(summary: CpuSummary, place: int) -> Section:
         Cells(name=usage.setting, figures=cells, strong=usage.setting == summary.baseline)
         for usage, cells in zip(summary.usages, figures, strict=True)
     )
-    return Section("cpu/section.html.j2", Shown(suffix(place), at_rate(summary), columns, rows))
+    shown = Shown(suffix(place), at_rate(summary), columns, rows)
+    return Section("cpu/section.html.j2", shown, (_picture(summary, suffix(place)),))
+
+
+def _picture(summary: CpuSummary, of_it: str) -> Picture:
+    """CPU time of a packet by setting, with the difference from the baseline."""
+    found = []
+    for usage in summary.usages:
+        time, differs = usage.per_packet(), _differs(usage, summary)[0]
+        text = "" if differs in (ABSENT, "baseline") else f" {differs}"
+        found.append(Bar(usage.setting, time, f"{number(time)}{text}"))
+    title = f"CPU time of a packet, {at_rate(summary)}"
+    return bars(f"cpu{of_it}", title, "ns per packet", found, compared=False)
 
 
 def _times(usage: Usage, space: str = " ") -> tuple[str, ...]:
