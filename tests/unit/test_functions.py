@@ -44,6 +44,7 @@ from skblab_analysis.formats import bench, functions, pprof, stacks
 from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.functions import view as by_function
 from skblab_analysis.functions.flame import flame
 from skblab_analysis.functions.flame import total as flame_total
 from skblab_analysis.functions.view import of_functions, of_kernels, of_layers, of_settings
@@ -1150,3 +1151,21 @@ def test_the_death_of_a_guest_costs_no_row_before_it(
         with pytest.raises(GuestError, match="it is dead"):
             _count(made, folder, Counting(files, kills=(first,)))
         assert list(folder.path.glob("undo*")) == []
+
+
+def test_the_picture_of_two_rows_has_before_and_after() -> None:
+    row = bench.Row(name="b", title="6.12", group="patch", kernel="k")
+    document = functions.FunctionsDocument(
+        again="skblab",
+        case="forward",
+        family=4,
+        a=row.model_copy(update={"name": "a"}),
+        b=row,
+        kernels={},
+        clock={"a": A.clock, "b": B.clock},
+        functions=functions.compare(A, B),
+        runs=(),
+    )
+    [drawn] = by_function._pictures(document, document, "")
+    assert "(before → after)" in drawn.title
+    assert '"−5.0 (5.0 → 0.0)"' in drawn.data

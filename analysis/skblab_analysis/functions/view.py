@@ -389,8 +389,8 @@ def _pictures(document: FunctionsDocument, alone: FunctionsDocument, of: str) ->
     compared = document.a is not None
     if compared:
         named, _ = functions.cut(document.functions, least(document))
-        title = f"What differs with {_compared(document)}"
-        found = [Bar(one.name, one.difference, signed(one.difference, 1)) for one in named[:TOP]]
+        title = f"What differs with {_compared(document)} (before → after)"
+        found = [Bar(one.name, one.difference, _before_and_after(one)) for one in named[:TOP]]
     else:
         whole = functions.total(alone.functions, "total").b
         ordered = sorted(alone.functions, key=lambda one: -one.b)
@@ -404,6 +404,11 @@ def _pictures(document: FunctionsDocument, alone: FunctionsDocument, of: str) ->
         yield bars(f"functions{of}", title, "Instructions per packet", found, compared=compared)
     if document.memory is not None:
         yield from memory.pictures(document, of)
+
+
+def _before_and_after(one: Function) -> str:
+    """Return what a function differs by, and what it takes on both sides."""
+    return f"{signed(one.difference, 1)} ({number(one.a, 1)} → {number(one.b, 1)})"
 
 
 def _flames(run: Run, document: FunctionsDocument) -> Iterator[tuple[str, Flame]]:
