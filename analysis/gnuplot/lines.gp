@@ -34,7 +34,7 @@ set label 2 x_label at graph 1, 0 offset 0, -2.4 right textcolor rgb muted
 set tmargin at screen 1 - head / height
 set bmargin at screen 1 - (panel - 58) / height
 set lmargin at screen 92 / width
-set rmargin at screen (narrow ? 376 : 415) / width
+set rmargin at screen (narrow ? 362 : 415) / width
 if (y1_log) { set logscale y }
 set yrange [y1_from:y1_to]
 set ytics (@y1_ticks)
@@ -49,7 +49,7 @@ if (narrow) {
   set bmargin at screen 1 - (2 * panel - 58) / height
 } else {
   set lmargin at screen 545 / width
-  set rmargin at screen 852 / width
+  set rmargin at screen 842 / width
 }
 unset logscale y
 if (y2_log) { set logscale y }

@@ -74,7 +74,7 @@ def test_rates_have_bits_below_them(tmp_path: Path) -> None:
     drawn = picture(found).variables
     # 84 bytes of 8 bits for each packet.
     assert drawn["rate_ticks"] == ('"0\\n0" 0, "50 000\\n33.6" 50000')
-    assert drawn["rates"] == "Packets/s; below: Mbit/s"
+    assert drawn["rates"] == "Packets/s, Mbit/s"
     assert drawn["full"] == 0
 
 

@@ -16,6 +16,7 @@ import synthetic_run
 import test_latency
 from hypothesis import given
 from hypothesis import strategies as st
+from test_labels import boxes, overlapping
 from test_report import fake_gnuplot, real_gnuplot
 
 from skblab_analysis.base import labels, lines
@@ -234,5 +235,6 @@ def test_drawn_with_any_number_of_settings(
     pictures.draw(by_rate.picture(rates), tmp_path, real_gnuplot)
     for name in ("sizes", "loads", "by-rate"):
         for suffix in ("", "-narrow"):
-            text = (tmp_path / f"{name}{suffix}.svg").read_text()
-            assert text.count("baseline") == 1
+            found_texts = list(boxes(tmp_path / f"{name}{suffix}.svg"))
+            assert [words for *_, words in found_texts].count("baseline") == 1
+            assert list(overlapping(found_texts)) == []

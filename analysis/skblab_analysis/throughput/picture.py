@@ -84,7 +84,7 @@ def picture(summary: ThroughputSummary, suffix: str = "", bits: float | None = N
             "colours": list(COLOURS[: len(summary.goals)]),
             "rate_max": top * 1.02,
             "rate_ticks": ticks(steps, "", below),
-            "rates": "Packets per second" if frame is None else f"Packets/s; below: {unit}",
+            "rates": "Packets per second" if frame is None else f"Packets/s, {unit}",
             "foot": 34 if frame is None else 48,
             "full": full if full is not None and full <= top else 0.0,
             "diff_min": low - 0.05 * (high - low),

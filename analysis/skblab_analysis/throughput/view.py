@@ -176,7 +176,7 @@ def _line_words(summary: ThroughputSummary, bits: float | None) -> str:
     """Return what Gbit/s are, and the line's limit, in sentences; empty without a frame's size."""
     if line.frame_bytes(summary.traffic) is None:
         return ""
-    said = "Bits are those of the line: frames with preamble and gap."
+    said = "Below packets per second: bits on the line, of frames with preamble and gap."
     full = line_rate(summary, bits)
     if full is not None and bits is not None:
         said += (
