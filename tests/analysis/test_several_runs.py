@@ -165,6 +165,21 @@ def test_one_name_of_two_settings_is_not_compared(tmp_path: Path) -> None:
     )
 
 
+def test_what_one_run_sets_and_another_leaves_alone_may_be_the_same(tmp_path: Path) -> None:
+    folders = []
+    for place in ("a", "b"):
+        folder = RunFolder.create(tmp_path / place, "it", searches.plan(), synthetic=True)
+        for search in searches.searches(RATES):
+            if place == "b" and search.part == "whole":
+                folder.known([ReadBack(knob="gro", value="on", before="1", wanted="1", after="1")])
+            folder.record(search)
+        folders.append(folder.finish(synthetic_run.environment(), {}))
+    found = compared(*folders)
+    assert found.tables == ()
+    assert "in run 1 and in run 2, baseline may not be the same: " in found.apart[0]
+    assert found.apart[0].endswith("gro: not set in run 1, on in run 2.")
+
+
 def test_what_only_one_run_has_is_named(tmp_path: Path) -> None:
     more = RATES | {"rp_filter=1": (70_000, 70_100, 70_200)}
     found = compared(sweep(tmp_path / "a"), sweep(tmp_path / "b", more))

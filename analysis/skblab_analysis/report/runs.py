@@ -36,6 +36,8 @@ TIMES = {"ns": "time", "ns/packet": "time per packet"}
 BOOT = "boot"
 # So many settings that only one run has are named, and of more it is said how many they are.
 NAMED = 6
+# So many figures that no other run has are listed.
+LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,12 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
             told |= {one.number for one, _ in having}
     for one in group:
         if one.number not in told:
-            what = joined(list(dict.fromkeys(_title(sample) for sample in one.of_clock(clock))))
+            what = list(dict.fromkeys(_title(sample) for sample in one.of_clock(clock)))
+            more = len(what) - LISTED
+            said = [*what[:LISTED], *([counted(more, "further figure")] if more > 0 else [])]
             left.append(
-                f"{one.name}: no other run here has the same figure of a shared setting ({what})."
+                f"{one.name}: no other run here has the same figure of a setting of the same name. "
+                f"It has {'; '.join(said)}."
             )
     return tables, left
 
@@ -315,7 +320,10 @@ def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:
         for knob in dict.fromkeys((*one, *other))
         if one.get(knob) != other.get(knob)
     )
-    return f"in {first.name} and in {_names(others)}, {setting} is not the same: {knobs}."
+    both = [knob for knob in one if knob in other and one[knob] != other[knob]]
+    # What a setting leaves alone is as the machine has it, which may be the same.
+    may = "is not" if both else "may not be"
+    return f"in {first.name} and in {_names(others)}, {setting} {may} the same: {knobs}."
 
 
 def _names(group: Sequence[_One]) -> str:
