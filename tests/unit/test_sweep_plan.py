@@ -120,11 +120,6 @@ def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
             "measure.latency.late_us: Tuple should have at most 4 items",
         ),
         (
-            "rates = [100, 1000]",
-            "rates = [190000]\nseconds = 86400",
-            "measure.latency: 190000 packets a second for 86400 s are more than the generator",
-        ),
-        (
             "[measure.latency]\nrates = [100, 1000]\n[measure.throughput]",
             "[measure.layers]\nrates = [9]\n[repeats]\nmost = 4\nwidth = 0.1",
             "repeats.width is of rates and delays",

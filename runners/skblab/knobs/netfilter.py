@@ -38,7 +38,7 @@ _RULES = re.compile(rf"(nft|iptables)-({'|'.join(HOOKS)})(-set)? ([1-9]\d*)")
 _FORWARD = "type filter hook forward priority 0;"
 # What is made for values that are words.
 _IN_WORDS = {
-    NONE: "no table, no chain",
+    NONE: "# remove the rules that no packet needs: here was no table and no chain",
     "conntrack": f"nft 'table inet router {{ chain forward {{ {_FORWARD} "
     "ct state established,related accept; ct state new accept; }; }'",
     "flowtable": f"nft 'table inet router {{ flowtable flows {{ hook ingress priority 0; "
