@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from exact_figures import hold
 from skblab.compare.workload import shipped
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
 from skblab_analysis.load import load
 
 pytestmark = pytest.mark.guest
@@ -44,7 +47,9 @@ def compared(
     return found
 
 
-def test_a_setting_costs_what_it_costs(skblab: Skblab, tmp_path: Path) -> None:
+def test_a_setting_costs_what_it_costs(
+    skblab: Skblab, stock: Kernel, lab: LabRoot, tmp_path: Path
+) -> None:
     """And nothing of the kernel's own work is taken for it: profile and sweeps say the same."""
     words = ("rp_filter=0", "rp_filter=1", "--kernel", "6.12+skblab", "--workload", "forward4")
     document = compared(skblab, tmp_path, *words, status=1)
@@ -59,6 +64,8 @@ def test_a_setting_costs_what_it_costs(skblab: Skblab, tmp_path: Path) -> None:
     # fall into two of the three turns: less than one instruction a packet in each function.
     assert sum(one for one in added.values() if abs(one) >= 1) == pytest.approx(449, abs=2)
     assert verdict["b"] - verdict["a"] == pytest.approx(449, abs=20)
+    figures = {"forward4": verdict["a"], "forward4, rp_filter=1": verdict["b"]}
+    hold("test_compare", figures, stock, lab)
     (folder,) = tmp_path.iterdir()
     assert json.loads((folder / "compare.json").read_text()) == document
     assert load(folder).document.state == "finished"
