@@ -3,24 +3,37 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import subprocess
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import synthetic_run
+import test_calibrate
 import test_sweep_counters
+import test_sweep_cpu
 import test_sweep_knob_queues
 import test_sweep_knob_routes
 import test_sweep_knob_values
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+from test_analyze import a_document
 from test_probe_scripts import HOOKED, LAYERS, tapped, traced
 
 from mutated import Json, contents, documents, examples, json_texts, texts, value_or_line
+from skblab import analyze
+from skblab.analyze import running as analyzing
 from skblab.bench import measure, readers
 from skblab.bench.functions import counts as function_counts
 from skblab.bench.functions.symbols import Symbols
+from skblab.calibrate import told as calibrated
+from skblab.calibrate.tester import Programs
 from skblab.knobs import applying
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -28,14 +41,25 @@ from skblab.lab.guest import console
 from skblab.lab.kernel import findings, objects, series
 from skblab.machine import counters
 from skblab.machine.device import Device, Machine
+from skblab.machine.transport import Transport
+from skblab.machine.transport.base import Done
 from skblab.probe import loads
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
 from skblab.probe.verify import counts as verify
 from skblab.selftests import ktap
 from skblab.soak import verdict
-from skblab.testbeds import NETNS, base
+from skblab.sweep.measure import cpu
+from skblab.testbeds import NETNS, Sending, base
+from skblab.testbeds.asked import Stream
+from skblab.testbeds.command import SOURCES, Command
+from skblab.testbeds.native import Native
+from skblab.testbeds.processes import Others
+from skblab.testbeds.virtio import MACS
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.cpu.rows import Worked
 from skblab_analysis.formats import study
+from skblab_analysis.formats.pathlat import ToolDocument
 from skblab_analysis.formats.scripts import ScriptName, Source, ledger
 
 MACHINE = NETNS.machine(4)
@@ -335,6 +359,159 @@ def test_what_a_script_of_a_study_prints(printed: str) -> None:
 def test_what_a_load_prints(sent: str, received: str) -> None:
     found = value_or_line(lambda: loads.told(sent, received))
     assert found is None or (found.sent >= 0 and math.isfinite(found.rate or 0))
+
+
+class Says:
+    """A tester whose programs print one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def run(self, argv: object, *, stdin: str = "", seconds: float = 0) -> Done:
+        return Done(0, self.text, "")
+
+
+STREAM = Stream(family=4, frame=64, flows=1)
+SENDINGS = st.sampled_from(
+    (Sending(STREAM, 100_000), Sending(STREAM, 100_000, 10.0, 1.0, then=20.0, after=0.5))
+)
+SENDER = synthetic_run.sender() | {
+    "seconds": 1.5,
+    "rate_asked": 1000.0,
+    "step": {"at_ns": 500, "sequence": 5, "rate": 20.0},
+}
+OWN_MACS = {**MACS, **dict.fromkeys(SOURCES.values(), "02:00:00:00:00:09")}
+ANSWER = {
+    **{"schema": "skblab.sender/1", "sent": 90, "refused": 1, "seconds": 1.5, "received": None},
+    "step": {"packet": 5, "seconds": 0.5},
+}
+
+
+@examples
+@given(json_texts(SENDER), SENDINGS)
+def test_what_our_sender_prints(text: str, sending: Sending) -> None:
+    says = cast(Transport, Says(text))
+    found = value_or_line(lambda: Native().send(says, sending, MACS, ""))
+    assert found is None or min(found.sent, found.refused, found.microseconds) >= 0
+
+
+@pytest.mark.parametrize("seconds", ["Infinity", "NaN", "1e308", "-1", "1e-300", "null"])
+def test_a_sender_that_took_no_time_that_there_is(seconds: str) -> None:
+    whole = json.dumps(SENDER).replace('"seconds": 1.5', f'"seconds": {seconds}')
+    with pytest.raises(SkblabError, match="the sender's document is not as expected: seconds: "):
+        Native().send(cast(Transport, Says(whole)), Sending(STREAM, 9), MACS, "")
+
+
+@examples
+@given(json_texts(ANSWER, ANSWER | {"received": 80}), SENDINGS, st.booleans())
+def test_what_a_command_of_the_users_answers(text: str, sending: Sending, counts: bool) -> None:
+    command = Command(("send-it",), namespace="generator", counts=counts)
+    says = cast(Transport, Says(text))
+    found = value_or_line(lambda: command.send(says, sending, OWN_MACS, ""))
+    assert found is None or (found.microseconds >= 0 and (found.received is not None) == counts)
+
+
+@examples
+@given(texts(test_sweep_cpu.stat()), texts(test_sweep_cpu.stat(softirq=37, idle=1020)))
+def test_what_cpus_did(before: str, after: str) -> None:
+    def read() -> None:
+        times = cpu.difference(cpu.parse(before), cpu.parse(after))
+        worked = Worked(rate=50, tried=100, forwarded=100, offered_rate=50.0, times=times)
+        assert math.isfinite(worked.per_packet)
+        list(worked.rows(0))
+
+    value_or_line(read)
+
+
+RAN = """\
+/proc/3/comm:kpktgend_0
+/proc/4/comm:ksoftirqd/0
+/proc/9/comm:sshd: a:b
+/proc/3/schedstat:1000000 5 6
+/proc/4/schedstat:50000 5 6
+/proc/9/schedstat:10000 5 6
+/proc/11/schedstat:7 5 6
+"""
+
+
+@examples
+@given(texts(RAN), texts(RAN.replace("000 5 6", "999 5 6")), st.integers(0, 2**63))
+def test_who_had_the_cpu(before: str, after: str, took: int) -> None:
+    found = value_or_line(lambda: Others.between(before, after, took))
+    assert found is None or (found.microseconds >= 0 and "\n" not in found.who)
+
+
+def tables(parts: Any) -> str:  # noqa: ANN401 (tables and texts)
+    """Return what is printed of tables."""
+    console = Console(file=io.StringIO(), width=100)
+    for part in parts:
+        assert isinstance(part, str | Table)
+        console.print(part, markup=False, soft_wrap=True)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@examples
+@given(text=json_texts(a_document()))
+def test_what_analyze_counts(text: str) -> None:
+    def read() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            done = subprocess.CompletedProcess(["it"], 0, text, "")
+            patch.setattr(subprocess, "run", lambda *_, **__: done)
+            found = analyzing.figures(Path("it"), Path("a.rec"), analyzing.Asked())
+        assert tables(analyze.told.of_file(found))
+
+    value_or_line(read)
+
+
+class Prints(test_calibrate.FakeTester):
+    """A tester of which some programs print other documents."""
+
+    def __init__(self, said: dict[str, str]) -> None:
+        super().__init__()
+        self.said = said
+
+    def say(self, role: str, document: dict[str, Any]) -> object:
+        return self.said.get(role, document)
+
+
+@examples
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "send": json_texts(test_calibrate.SENT),
+            "receive": json_texts(test_calibrate.RECEIVED),
+            "round trip": json_texts(test_calibrate.ROUND_TRIP),
+            "echo": json_texts(test_calibrate.ECHO),
+            "wakeup": json_texts(test_calibrate.WAKEUP),
+        },
+    )
+)
+def test_what_programs_of_a_calibration_print(said: dict[str, str]) -> None:
+    """What cannot be used is left out, and the others are measured."""
+
+    def read() -> None:
+        found = test_calibrate.calibrated(Prints(said))
+        assert all("\n" not in one for one in found.skipped)
+        assert tables(calibrated.tables(found)) and math.isfinite(found.seconds)
+
+    value_or_line(read)
+    assert value_or_line(lambda: test_calibrate.calibrated(Prints(said))) is not None
+
+
+@examples
+@given(texts("both\n", '{"role": "send"}\nsaid it cannot\nend\n', '{"a": 1}\nend\n{}\nend\n'))
+def test_what_the_script_of_a_calibration_prints(text: str) -> None:
+    tester = Programs.__new__(Programs)
+    tester._process = cast(
+        Any,
+        SimpleNamespace(
+            stdin=io.StringIO(), stdout=io.StringIO(text), stderr=io.StringIO("torn\n")
+        ),
+    )
+    found = value_or_line(lambda: tester.alone(ToolDocument, "wakeup"))
+    assert found is None or isinstance(found, ToolDocument)
 
 
 MAP = """\

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from rich.console import Console
@@ -24,13 +24,53 @@ from conftest import Skblab
 from skblab.calibrate import keep, measure, told
 from skblab.calibrate.measure import Calibrating
 from skblab.calibrate.result import Calibration
-from skblab.calibrate.tester import Document, Programs, free_port
+from skblab.calibrate.tester import Programs, free_port
+from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.pathlat import ToolDocument
 
 TIMES = {
     **{"count": 3, "negative": 0, "min_ns": 900_000, "mean_ns": 1_000_300.0, "sd_ns": 400.0},
     **{"max_ns": 1_100_000, "percentiles_ns": {}},
 }
+PROCESS = {
+    **dict.fromkeys(("minor_faults", "major_faults", "involuntary_switches"), 0),
+    **dict.fromkeys(("realtime", "cpu", "rt_runtime_us", "rt_period_us")),
+}
+LATE = {"threshold_ns": 100_000, "count": 1, "mean_ns": 5.0, "max_ns": 200_000}
+CAME = {
+    **{"distinct": 1000, "duplicates": 0, "reordered": 0, "too_old": 0, "beyond": 0, "lost": 0},
+    **{"received": 1000, "inter_arrival": TIMES, "jitter": TIMES, "percentile_error": 0.004},
+}
+SENT = {
+    **{"schema": "skblab.traffic/2", "role": "send", "sent": 1000, "unsent": 0, "batch": 1},
+    **{"rate_reached": 1000.0, "late": LATE},
+}
+RECEIVED = CAME | {
+    **{"schema": "skblab.traffic/2", "role": "receive", "expected": None, "foreign": {"total": 0}},
+    "delay": TIMES,
+}
+STOPPED = {"schema": "skblab.traffic/2", "stopped_by": "seconds", "process": PROCESS}
+ROUND_TRIP = {
+    **SENT,
+    **CAME,
+    **STOPPED,
+    **{"role": "round_trip", "to": "127.0.0.1:5000", "asked": None, "attempted": 1000},
+    **{"errors": {}, "payload_bytes": 64, "transmission": 1, "rate_asked": 1000},
+    **{"intervals": None, "rate_planned": 1000.0, "seconds": 1.0, "foreign": 0, "drops": 0},
+    "stamps": {"clock": "realtime", "kind": "kernel", "not_by_kernel": 0, "stepped_ns": 0},
+    **{"round_trip": TIMES, "record": None},
+}
+ECHO = STOPPED | {
+    **{"role": "echo", "bind": "127.0.0.1:5000", "received": 9, "echoed": 9, "bytes": 576},
+    **{"refused": {"foreign": 0, "own_port": 0, "by_kernel": 0}, "errors": {}, "drops": 0},
+    **{"seconds": 1.0, "rate": None},
+}
+WAKEUP = STOPPED | {
+    **{"role": "wakeup", "rate": 1000, "missed": 2, "late": TIMES, "percentile_error": 0.004},
+}
+One = TypeVar("One", bound=ToolDocument)
+Other = TypeVar("Other", bound=ToolDocument)
 # Where this machine would lose packets, and what its sender can.
 CEILING, FASTEST = 60_000.0, 100_000.0
 
@@ -49,27 +89,40 @@ class FakeTester:
         self.ceiling = ceiling
         self.asked = list[tuple[object, ...]]()
 
-    def alone(self, *words: object) -> Document:
+    def alone(self, model: type[One], *words: object) -> One:
         if "--realtime" in words and not self.realtime:
             raise SkblabError("skblab-traffic: cannot run in real time: not permitted")
-        return {"late": TIMES, "missed": 2}
+        return parse(model, self.say("wakeup", WAKEUP), "it")
+
+    def say(self, role: str, document: dict[str, Any]) -> object:
+        """Return what a program prints in place of a document."""
+        return document
 
     def pair(
-        self, place: str, waits: Sequence[object], sends: Sequence[object]
-    ) -> tuple[Document, Document]:
+        self,
+        place: str,
+        models: tuple[type[One], type[Other]],
+        waits: Sequence[object],
+        sends: Sequence[object],
+    ) -> tuple[One, Other]:
         self.asked.append((place, *waits, "/", *sends))
+        sender, waiter = models
         if sends[0] == "rtt":
-            return {"round_trip": TIMES}, {}
+            return (
+                parse(sender, self.say("round trip", ROUND_TRIP), "it"),
+                parse(waiter, self.say("echo", ECHO), "it"),
+            )
         rate = option(sends, "--rate") or FASTEST
         reached = min(float(rate), FASTEST)
         sent = option(sends, "--count") or 1000
         lost = 5 if reached > self.ceiling else 0
+        # As fast as possible there is nothing to be late for.
+        late = LATE if option(sends, "--rate") else None
+        said = {"rate_reached": reached, "sent": sent, "batch": option(sends, "--batch")}
+        came = {"distinct": sent - lost, "received": sent - lost}
         return (
-            {
-                **{"rate_reached": reached, "sent": sent, "unsent": 0, "late": {"count": 1}},
-                "batch": option(sends, "--batch"),
-            },
-            {"distinct": sent - lost, "delay": TIMES, "jitter": TIMES, "inter_arrival": TIMES},
+            parse(sender, self.say("send", SENT | said | {"late": late}), "it"),
+            parse(waiter, self.say("receive", RECEIVED | came), "it"),
         )
 
 
@@ -126,14 +179,12 @@ def test_a_loss_at_a_rate_that_was_good_bounds_nothing() -> None:
     class Once(FakeTester):
         """A machine that loses packets now and then, whatever the rate is."""
 
-        def pair(
-            self, place: str, waits: Sequence[object], sends: Sequence[object]
-        ) -> tuple[Document, Document]:
-            sent, came = super().pair(place, waits, sends)
-            if option(sends, "--rate") == 0:
-                came = {**came, "distinct": sent["sent"] - 1}
-                sent = {**sent, "rate_reached": 10.0}
-            return sent, came
+        def say(self, role: str, document: dict[str, Any]) -> object:
+            fastest = self.asked and option(self.asked[-1], "--rate") == 0
+            if fastest and role == "receive":
+                less = document["distinct"] - 1
+                return document | {"distinct": less, "received": less}
+            return document | ({"rate_reached": 10.0} if fastest and role == "send" else {})
 
     found = calibrated(Once(ceiling=math.inf)).places[0].largest
     assert found and (found.without_loss, found.least_with_loss) == (FASTEST, None)
@@ -194,6 +245,14 @@ def test_tables_for_people() -> None:
     assert "some were lost (64 packets at a time)" in text
 
 
+class Said(ToolDocument):
+    """What the program below says."""
+
+    role: str = ""
+    words: str = ""
+
+
+BOTH = (Said, Said)
 PROGRAM = """#!/bin/sh
 case $1 in
 receive) echo ready >&2; echo '{"role": "receive", "words": "'"$*"'"}' ;;
@@ -220,14 +279,18 @@ def test_programs_are_asked_and_answer(tmp_path: Path, monkeypatch: pytest.Monke
         assert tester.places == ("loopback",)
         assert tester.without_veth == "a veth pair needs root rights"
         sent, received = tester.pair(
-            "loopback", ("receive", "--bind", "ADDRESS", "--idle", 0.5), ("send", "--to", "ADDRESS")
+            "loopback",
+            BOTH,
+            ("receive", "--bind", "ADDRESS", "--idle", 0.5),
+            ("send", "--to", "ADDRESS"),
         )
-        where = sent["words"].removeprefix("send --to ")
+        assert (sent.role, received.role) == ("send", "receive")
+        where = sent.words.removeprefix("send --to ")
         assert re.fullmatch(r"127\.0\.0\.1:[1-9][0-9]+", where)
-        assert received["words"] == f"receive --bind {where} --idle 0.5"
-        assert tester.pair("loopback", ("echo",), ("send", "--to", "x"))[1] == {}
+        assert received.words == f"receive --bind {where} --idle 0.5"
+        assert tester.pair("loopback", BOTH, ("echo",), ("send", "--to", "x"))[1] == Said()
         with pytest.raises(SkblabError, match="skblab-traffic: it cannot"):
-            tester.alone("wakeup")
+            tester.alone(Said, "wakeup")
     assert [*files.iterdir()] == []
 
 
@@ -249,10 +312,10 @@ def test_a_sender_that_fails_ends_its_receiver_and_none_sends_to_nobody(tmp_path
     with Programs(tmp_path, "program", None) as tester:
         # The receiver has no end of its own.
         with pytest.raises(SkblabError, match="no route"):
-            tester.pair("loopback", ("receive",), ("send",))
+            tester.pair("loopback", BOTH, ("receive",), ("send",))
         assert (tmp_path / "sent").read_text() == "sent\n"
         with pytest.raises(SkblabError, match="the port is taken"):
-            tester.pair("loopback", ("receive", "taken"), ("send",))
+            tester.pair("loopback", BOTH, ("receive", "taken"), ("send",))
     assert (tmp_path / "sent").read_text() == "sent\n"
 
 
@@ -265,7 +328,7 @@ def test_a_port_is_one_that_nobody_has() -> None:
 
 def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with Programs(tmp_path, "none", None) as tester, pytest.raises(SkblabError, match="not found"):
-        tester.alone("wakeup")
+        tester.alone(Said, "wakeup")
 
 
 def test_a_tester_that_ends_is_noticed(tmp_path: Path) -> None:
@@ -273,4 +336,4 @@ def test_a_tester_that_ends_is_noticed(tmp_path: Path) -> None:
         tester._process.kill()
         tester._process.wait()
         with pytest.raises(SkblabError, match="have ended too early"):
-            tester.alone("wakeup")
+            tester.alone(Said, "wakeup")

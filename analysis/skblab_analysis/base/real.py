@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, NonNegativeFloat, PositiveFloat
+from pydantic import AfterValidator, FiniteFloat, NonNegativeFloat, PositiveFloat
 
 from skblab_analysis.base.whole import MOST
 
@@ -21,5 +21,13 @@ def _bounded(number: float) -> float:
     return number
 
 
+def _signed(number: float) -> float:
+    if abs(number) > MOST:
+        raise ValueError(f"expected a number from {-MOST:.1e} to {MOST:.1e}")
+    # What is smaller is left of rounding: the difference of two of these.
+    return number if abs(number) >= LEAST else 0.0
+
+
 Real = Annotated[NonNegativeFloat, AfterValidator(_bounded)]
 PositiveReal = Annotated[PositiveFloat, AfterValidator(_bounded)]
+SignedReal = Annotated[FiniteFloat, AfterValidator(_signed)]

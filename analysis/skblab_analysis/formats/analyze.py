@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+
+from skblab_analysis.base.real import Real
 
 
 class _Part(BaseModel):
@@ -23,8 +25,8 @@ class Times(_Part):
     count: NonNegativeInt
     negative: NonNegativeInt
     min: NonNegativeInt | None
-    mean: NonNegativeFloat | None
-    sd: NonNegativeFloat | None
+    mean: Real | None
+    sd: Real | None
     max: NonNegativeInt | None
     percentiles: Mapping[str, NonNegativeInt]
     histogram: tuple[tuple[NonNegativeInt, NonNegativeInt, PositiveInt], ...]
@@ -37,7 +39,7 @@ class Reordered(_Part):
     """
 
     count: NonNegativeInt
-    share: NonNegativeFloat | None
+    share: Real | None
     extent_packets: Times
     at_least: NonNegativeInt
 
@@ -56,7 +58,7 @@ class Anomaly(_Part):
     last_ns: int
     duration_ns: NonNegativeInt
     min_ns: NonNegativeInt
-    mean_ns: NonNegativeFloat
+    mean_ns: Real
     max_ns: NonNegativeInt
     open_begin: bool
     open_end: bool
@@ -67,7 +69,7 @@ class Durations(_Part):
 
     total: NonNegativeInt
     min: NonNegativeInt | None
-    mean: NonNegativeFloat | None
+    mean: Real | None
     max: NonNegativeInt | None
 
 
@@ -80,10 +82,10 @@ class Late(_Part):
 
     least: PositiveInt
     late_ns: NonNegativeInt
-    of_median: NonNegativeFloat | None
+    of_median: Real | None
     count: NonNegativeInt
     packets: NonNegativeInt
-    share: NonNegativeFloat | None
+    share: Real | None
     open_begin: bool
     open_end: bool
     duration_ns: Durations
@@ -96,11 +98,11 @@ class Flow(_Part):
     flow: NonNegativeInt
     packets: PositiveInt
     bytes: NonNegativeInt
-    seconds: NonNegativeFloat
-    rate: NonNegativeFloat | None
+    seconds: Real
+    rate: Real | None
     min_ns: NonNegativeInt | None
-    mean_ns: NonNegativeFloat | None
-    sd_ns: NonNegativeFloat | None
+    mean_ns: Real | None
+    sd_ns: Real | None
     max_ns: NonNegativeInt | None
 
 
@@ -110,7 +112,7 @@ class Bin(_Part):
     begin_ns: int
     packets: NonNegativeInt
     min_ns: NonNegativeInt | None
-    mean_ns: NonNegativeFloat | None
+    mean_ns: Real | None
     max_ns: NonNegativeInt | None
 
 
@@ -147,12 +149,12 @@ class FileFigures(_Part):
     not_kept: NonNegativeInt
     missing: NonNegativeInt | None
     lost: NonNegativeInt | None
-    lost_share: NonNegativeFloat | None
+    lost_share: Real | None
     reordered: Reordered | None
     first_ns: int | None
     latest_ns: int | None
-    seconds: NonNegativeFloat
-    rate: NonNegativeFloat | None
+    seconds: Real
+    rate: Real | None
     latency_ns: Times | None
     latency_of: Literal["one way", "round trip"] | None
     jitter_ns: Times | None

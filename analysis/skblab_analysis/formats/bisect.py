@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from skblab_analysis.base.checked import Closed
+from skblab_analysis.base.real import SignedReal
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.compare import Figure, Workload
 from skblab_analysis.formats.run import Environment, Timing
@@ -35,7 +36,7 @@ class Changed(Closed):
     """What the culprit adds in one function, in instructions per unit."""
 
     name: str
-    difference: float
+    difference: SignedReal
 
 
 class BisectDocument(Closed):
@@ -59,7 +60,9 @@ class BisectDocument(Closed):
         "be measured cannot be told from it; none: the search has not ended",
     )
     parent: str = Field(default="", description="the parent that it is compared with")
-    step: float | None = Field(default=None, description="what it adds, in instructions per unit")
+    step: SignedReal | None = Field(
+        default=None, description="what it adds, in instructions per unit"
+    )
     functions: tuple[Changed, ...] = Field(
         default=(), description="what it adds by function, the largest first"
     )

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import EXIT_NO, EXIT_NO_VERDICT
+from skblab_analysis.base.real import SignedReal
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.functions import Identity
 from skblab_analysis.formats.memory import Misses, Simulated
@@ -48,14 +49,14 @@ class Figure(Closed):
     Of each function that is the median of several turns, and the figure is their sum.
     """
 
-    instructions: float = Field(
+    instructions: SignedReal = Field(
         description="instructions per unit without those of the generator, where that is apart; a "
         "string instruction counts once"
     )
-    iterations: float = Field(description="further iterations of string instructions per unit")
-    clock: float = Field(description="both, by the guest's clock")
+    iterations: SignedReal = Field(description="further iterations of string instructions per unit")
+    clock: SignedReal = Field(description="both, by the guest's clock")
     units: Positive = Field(description="units by which the run with many is longer than the other")
-    functions: Mapping[str, float] = Field(
+    functions: Mapping[str, SignedReal] = Field(
         description="instructions per unit by kernel function, those of 0.05 and more"
     )
     missed: Misses | None = Field(
@@ -112,10 +113,12 @@ class Verdict(Closed):
     fault: bool = Field(
         default=False, description="of failed: it was this side's kernel, and A's did it"
     )
-    a: float | None = None
-    again: float | None = Field(default=None, description="A again, in another boot")
-    b: float | None = None
-    threshold: float | None = Field(default=None, description="what differences are compared with")
+    a: SignedReal | None = None
+    again: SignedReal | None = Field(default=None, description="A again, in another boot")
+    b: SignedReal | None = None
+    threshold: SignedReal | None = Field(
+        default=None, description="what differences are compared with"
+    )
     because: Because | None = Field(default=None, description="what the threshold is of")
     over: bool = Field(default=False, description="more than the budget")
 
@@ -150,8 +153,8 @@ class Verdict(Closed):
 class Budget(Closed):
     """What a side may cost more than A; beyond both is a regression."""
 
-    share: float = Field(default=BUDGET_SHARE, ge=0, description="of what A costs")
-    instructions: float = Field(default=BUDGET_INSTRUCTIONS, ge=0, description="per unit")
+    share: SignedReal = Field(default=BUDGET_SHARE, ge=0, description="of what A costs")
+    instructions: SignedReal = Field(default=BUDGET_INSTRUCTIONS, ge=0, description="per unit")
 
 
 class CompareDocument(Closed):

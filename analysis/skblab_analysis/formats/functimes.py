@@ -12,12 +12,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     Field,
-    FiniteFloat,
-    NonNegativeFloat,
     StringConstraints,
     model_validator,
 )
 
+from skblab_analysis.base.real import Real, SignedReal
 from skblab_analysis.base.whole import Count, Positive, Whole
 from skblab_analysis.formats.pathlat import Distribution, ToolDocument
 
@@ -84,8 +83,8 @@ class ProbeCost(ToolDocument):
     """What the probe takes for a call, measured on the spot with a function that does nothing."""
 
     calls: Positive = Field(description="calls that it was measured with")
-    cost: FiniteFloat = Field(description="by which a call was longer, in all")
-    own: NonNegativeFloat = Field(description="of that, what the probe takes off all times")
+    cost: SignedReal = Field(description="by which a call was longer, in all")
+    own: Real = Field(description="of that, what the probe takes off all times")
     empty: Distribution = Field(description="what was measured of the function's own time")
 
     @property
@@ -112,7 +111,7 @@ class FunctimesDocument(ToolDocument):
     )
     unit: Unit = Field(description="of all times: instructions with --exact")
     sub_buckets: Literal[16] = Field(description="buckets for each power of two")
-    seconds: NonNegativeFloat = Field(description="how long calls were counted, by that clock")
+    seconds: Real = Field(description="how long calls were counted, by that clock")
     final: bool = Field(description="false: written while it was still counted")
     functions: tuple[FunctionTimes, ...] = Field(min_length=1)
     absent: tuple[Absent, ...] = Field(description="what the kernel does not have or let trace")

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from skblab_analysis.base.checked import Closed, RefusedError
+from skblab_analysis.base.real import SignedReal
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.bench import Family, Part, Row, RowName
 from skblab_analysis.formats.memory import Memory
@@ -77,20 +78,20 @@ class Function(Closed):
     """What one function executes for a packet in either row."""
 
     name: str
-    a: float = Field(description="instructions per packet in row a; 0 where there is none")
-    b: float = Field(description="instructions per packet in row b")
-    a_again: float = Field(
+    a: SignedReal = Field(description="instructions per packet in row a; 0 where there is none")
+    b: SignedReal = Field(description="instructions per packet in row b")
+    a_again: SignedReal = Field(
         default=0.0,
         description="further iterations of string instructions per packet in row a; "
         "before functions/3 they are among the instructions",
     )
-    b_again: float = Field(default=0.0, description="the same in row b")
-    a_inclusive: float | None = Field(
+    b_again: SignedReal = Field(default=0.0, description="the same in row b")
+    a_inclusive: SignedReal | None = Field(
         default=None,
         description="instructions per packet in row a of the function and of all that it called, "
         "without further iterations; not known before functions/5",
     )
-    b_inclusive: float | None = Field(default=None, description="the same in row b")
+    b_inclusive: SignedReal | None = Field(default=None, description="the same in row b")
 
     def of(self, side: Side) -> Taken:
         """Return what row a or row b takes in it."""
@@ -123,8 +124,8 @@ class Layer(Closed):
     """What a packet takes in one layer of its path in either row: see `formats.bylayer`."""
 
     name: str = Field(description="of the catalogue of layers; around: in none")
-    a: float = Field(description="instructions per packet in row a; 0 where there is none")
-    b: float = Field(description="instructions per packet in row b")
+    a: SignedReal = Field(description="instructions per packet in row a; 0 where there is none")
+    b: SignedReal = Field(description="instructions per packet in row b")
 
     @property
     def difference(self) -> float:
@@ -186,7 +187,7 @@ class FunctionsDocument(Closed):
         description="knobs that the router had set, and their values, by row; others are as the "
         "kernel has them",
     )
-    clock: dict[Side, float] = Field(
+    clock: dict[Side, SignedReal] = Field(
         description="instructions per packet by the guest's clock, by row"
     )
     functions: tuple[Function, ...] = Field(description="the largest difference first")

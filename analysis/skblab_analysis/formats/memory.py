@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import Field
 
 from skblab_analysis.base.checked import Closed
+from skblab_analysis.base.real import SignedReal
 from skblab_analysis.base.whole import Positive, Whole
 
 # In the order of caches.h.
@@ -81,22 +82,26 @@ class Simulated(Closed):
 class Misses(Closed):
     """Lines per packet; of data each access to a line counts."""
 
-    accesses: float = Field(default=0.0, description="accesses to data")
-    code: float = Field(default=0.0, description="fetches that the first level missed")
-    data: float = Field(default=0.0, description="accesses to data that the first level missed")
-    second: float = Field(default=0.0, description="of both, what the second level missed, too")
-    third: float = Field(
+    accesses: SignedReal = Field(default=0.0, description="accesses to data")
+    code: SignedReal = Field(default=0.0, description="fetches that the first level missed")
+    data: SignedReal = Field(
+        default=0.0, description="accesses to data that the first level missed"
+    )
+    second: SignedReal = Field(
+        default=0.0, description="of both, what the second level missed, too"
+    )
+    third: SignedReal = Field(
         default=0.0, description="and the third: lines that are not in the CPU's caches"
     )
-    written: float = Field(default=0.0, description="lines written back to memory")
-    remote_accesses: float = Field(
+    written: SignedReal = Field(default=0.0, description="lines written back to memory")
+    remote_accesses: SignedReal = Field(
         default=0.0, description="of the accesses to data, those to memory of the other NUMA node"
     )
-    remote: float = Field(
+    remote: SignedReal = Field(
         default=0.0,
         description="of the lines that all levels missed, those from the other node's memory",
     )
-    passed: float = Field(
+    passed: SignedReal = Field(
         default=0.0,
         description="of the lines that all levels missed, those that the other CPU had written to, "
         "and passed on from its caches",
@@ -104,11 +109,15 @@ class Misses(Closed):
 
     def __add__(self, other: Misses) -> Misses:
         """Return both together."""
-        return Misses(**{kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS})
+        return Misses.model_construct(
+            **{kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
+        )
 
     def __sub__(self, other: Misses) -> Misses:
         """Return what this one has more than another."""
-        return Misses(**{kind: getattr(self, kind) - getattr(other, kind) for kind in KINDS})
+        return Misses.model_construct(
+            **{kind: getattr(self, kind) - getattr(other, kind) for kind in KINDS}
+        )
 
     @property
     def first(self) -> float:
@@ -161,8 +170,8 @@ class Line(Closed):
     """A line of a structure, and what a packet accesses of it in either row."""
 
     number: Whole = Field(description="from 0")
-    a: float = Field(default=0.0, description="accesses in row a; 0 where there is none")
-    b: float = Field(description="accesses in row b")
+    a: SignedReal = Field(default=0.0, description="accesses in row a; 0 where there is none")
+    b: SignedReal = Field(description="accesses in row b")
     fields: tuple[str, ...] = Field(
         description="fields with an access in two packets or more in row b, by steps of 8 bytes: "
         "those that share such a step, or lie over each other, are told together"

@@ -15,13 +15,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeFloat,
     StringConstraints,
     ValidationInfo,
     model_validator,
 )
 
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram, bounds, index
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.whole import MOST, MOST_COUNTED, Count, Positive, Signed, Whole
 
 # Names travel into pictures and pages, so they are kept plain.
@@ -565,7 +565,7 @@ class Late(ToolDocument):
 
     threshold_ns: Whole
     count: Count
-    mean_ns: NonNegativeFloat
+    mean_ns: Real
     max_ns: Whole
 
 
@@ -577,7 +577,7 @@ class RateStep(ToolDocument):
 
     at_ns: Whole
     sequence: Count
-    rate: NonNegativeFloat
+    rate: Real
 
 
 class SendingDevice(ToolDocument):
@@ -618,7 +618,7 @@ class SenderDocument(ToolDocument):
     role: Literal["send"]
     sent: Count
     unsent: Count
-    rate_reached: NonNegativeFloat | None = None
+    rate_reached: Real | None = None
     late: Late | None = None
     step: RateStep | None = None
     txtime: KeptTimes | None = None
@@ -650,8 +650,8 @@ class PacketTimes(ToolDocument):
     count: Count
     negative: Count
     min_ns: Whole | None
-    mean_ns: NonNegativeFloat | None
-    sd_ns: NonNegativeFloat | None
+    mean_ns: Real | None
+    sd_ns: Real | None
     max_ns: Whole | None
     percentiles_ns: Mapping[str, Whole]
 
@@ -711,14 +711,14 @@ class ReceiverDocument(ToolDocument):
     beyond: Count
     foreign: Foreign
     socket: ReceivingSocket | None = None
-    rate: NonNegativeFloat | None = None
+    rate: Real | None = None
     stamps: ArrivalStamps | None = None
     inter_arrival: PacketTimes | None = None
     inter_arrival_error: PacketTimes | None = None
     jitter: PacketTimes | None = None
     delay: PacketTimes | None = None
     delay_unknown: str | None = None
-    percentile_error: NonNegativeFloat | None = None
+    percentile_error: Real | None = None
     record: Recorded | None = None
 
     @model_validator(mode="after")

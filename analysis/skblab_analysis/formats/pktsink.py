@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.whole import Count, Positive, Signed, Whole
 from skblab_analysis.formats.pathlat import Distribution, ToolDocument
 
@@ -247,7 +248,7 @@ class ArrivalsDocument(ToolDocument):
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
-    seconds: Annotated[float, Field(ge=0)]
+    seconds: Real
     device: str
     ifindex: Positive
     clock: Clock
@@ -359,7 +360,7 @@ class CountsDocument(ToolDocument):
 
     schema_: Literal["skblab.pktsink-counts/1"] = Field(alias="schema")
     kernel: str
-    seconds: Annotated[float, Field(ge=0)]
+    seconds: Real
     device: str
     ifindex: Positive
     level: Literal["counters", "throughput"]

@@ -11,10 +11,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from skblab_analysis.base.real import PositiveReal, Real
 from skblab_analysis.base.whole import Count, Positive
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Port = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
@@ -40,8 +39,8 @@ class Range(_Part):
 class RateChange(_Part):
     """Another rate, packets a second, from so many seconds after the first packet on."""
 
-    rate: Rate
-    after: Seconds
+    rate: PositiveReal
+    after: Real
 
 
 class SenderRequest(_Part):
@@ -70,8 +69,8 @@ class SenderRequest(_Part):
     destination_port: Port
     frames: Annotated[tuple[FrameSize, ...], Field(min_length=1)]
     packets: Positive | None
-    rate: Rate | None
-    seconds: Rate
+    rate: PositiveReal | None
+    seconds: PositiveReal
     then: RateChange | None
     timed: bool
     seed: Count
@@ -81,7 +80,7 @@ class RateStep(_Part):
     """The first packet at the other rate, counted from 0, and seconds from the first packet."""
 
     packet: Count
-    seconds: Seconds
+    seconds: Real
 
 
 class SenderAnswer(_Part):
@@ -94,7 +93,7 @@ class SenderAnswer(_Part):
     schema_: Literal["skblab.sender/1"] = Field(alias="schema")
     sent: Count
     refused: Count
-    seconds: Seconds
+    seconds: Real
     step: RateStep | None = None
     received: Count | None = None
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, model_validator
+from pydantic import Field, model_validator
 
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.whole import Count, Whole
 from skblab_analysis.formats.pathlat import Late, PacketTimes, ToolDocument
 from skblab_analysis.formats.traffic import Process, Schema
@@ -54,11 +55,11 @@ class _ClientDocument(ToolDocument):
     asked: Count | None
     connections: Tally
     errors: ErrorsByStage
-    rate_planned: NonNegativeFloat | None
-    rate_reached: NonNegativeFloat | None
-    seconds: NonNegativeFloat
+    rate_planned: Real | None
+    rate_reached: Real | None
+    seconds: Real
     late: Late | None
-    percentile_error: NonNegativeFloat
+    percentile_error: Real
     stopped_by: Ended
     process: Process
 
@@ -77,7 +78,7 @@ class TcpExchangeDocument(_ClientDocument):
     response_bytes: Count
     close: Literal["server", "client", "reset"] | None
     transactions: Tally
-    rate_asked: NonNegativeFloat | Count
+    rate_asked: Real | Count
     intervals: str | None
     connect: PacketTimes
     request: PacketTimes
@@ -107,7 +108,7 @@ class TcpFlow(ToolDocument):
 
     sent_bytes: Whole
     received_bytes: Whole | None
-    received_seconds: NonNegativeFloat | None
+    received_seconds: Real | None
     rtt_ns: Whole
     min_rtt_ns: Whole | None
     retransmitted: Count
@@ -128,8 +129,8 @@ class TcpStreamDocument(_ClientDocument):
     sent_bytes: Whole
     received_bytes: Whole
     rate_asked: Whole
-    received_rate: NonNegativeFloat | None
-    received_seconds: NonNegativeFloat
+    received_rate: Real | None
+    received_seconds: Real
     rtt: PacketTimes
     segments: Count | None
     retransmitted: Count

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, model_validator
+from pydantic import Field, model_validator
 
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.whole import Count
 from skblab_analysis.formats.pathlat import (
     ArrivalStamps,
@@ -56,8 +57,8 @@ class EchoDocument(ToolDocument):
     refused: Refused
     errors: Mapping[str, Count]
     drops: Count
-    seconds: NonNegativeFloat
-    rate: NonNegativeFloat | None
+    seconds: Real
+    rate: Real | None
     stopped_by: Stopped
     process: Process
 
@@ -91,9 +92,9 @@ class RoundTripDocument(ToolDocument):
     transmission: Count
     rate_asked: Count
     intervals: str | None
-    rate_planned: NonNegativeFloat | None
-    rate_reached: NonNegativeFloat | None
-    seconds: NonNegativeFloat
+    rate_planned: Real | None
+    rate_reached: Real | None
+    seconds: Real
     late: Late
     received: Count
     distinct: Count
@@ -108,7 +109,7 @@ class RoundTripDocument(ToolDocument):
     inter_arrival: PacketTimes
     jitter: PacketTimes
     round_trip: PacketTimes
-    percentile_error: NonNegativeFloat
+    percentile_error: Real
     record: Recorded | None
     stopped_by: Stopped
     process: Process
@@ -134,6 +135,6 @@ class WakeupDocument(ToolDocument):
     rate: Count
     missed: Count
     late: PacketTimes
-    percentile_error: NonNegativeFloat
+    percentile_error: Real
     stopped_by: Stopped
     process: Process

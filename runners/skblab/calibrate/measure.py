@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from skblab.calibrate.result import Largest, Mode, Place, PlaceName, Rate, Spacing, Wakeup
-from skblab.calibrate.tester import Document, Programs
+from skblab.calibrate.tester import Programs
 from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.whole import Positive
+from skblab_analysis.formats.pathlat import PacketTimes, ReceiverDocument, SenderDocument
 from skblab_analysis.formats.traces.document import Times
+from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
 
 MINUTE = 60.0
 REALTIME = "fifo:50"
@@ -37,6 +40,19 @@ _KEPT = 0.98
 T = TypeVar("T")
 
 
+class Sender(SenderDocument):
+    """A sender of today."""
+
+    batch: Positive
+
+
+class Receiver(ReceiverDocument):
+    """A receiver of today; one that cannot tell delays says why."""
+
+    inter_arrival: PacketTimes
+    jitter: PacketTimes
+
+
 class Calibrating:
     """Trials of one calibration, of `seconds` in all."""
 
@@ -56,7 +72,7 @@ class Calibrating:
         if self._tester.without_veth:
             self.skipped.append(f"veth: {self._tester.without_veth}")
         try:
-            self._tester.alone("wakeup", "--seconds", 0.01, "--realtime", REALTIME)
+            self._tester.alone(WakeupDocument, "wakeup", "--seconds", 0.01, "--realtime", REALTIME)
             self._modes.append("real time")
         except SkblabError as error:
             self.skipped.append(f"real time: {str(error).removeprefix('skblab-traffic: ')}")
@@ -91,10 +107,11 @@ class Calibrating:
 
     def _wakeup(self, mode: Mode) -> Wakeup:
         found = self._tester.alone(
+            WakeupDocument,
             *("wakeup", "--rate", SPACING_RATE, "--seconds", self._lasting(WAKEUP_S)),
             *_as_asked(mode),
         )
-        return Wakeup(mode=mode, late=_times(found["late"]), missed=found["missed"])
+        return Wakeup(mode=mode, late=_times(found.late), missed=found.missed)
 
     def _place(self, name: PlaceName) -> Place:
         latency = self._try(f"{name}: latency", LATENCY_S, lambda: self._latency(name))
@@ -117,8 +134,8 @@ class Calibrating:
         return Place(
             name=name,
             latency_rate=LATENCY_RATE,
-            latency=_times(latency["delay"]) if latency else None,
-            jitter=_times(latency["jitter"]) if latency else None,
+            latency=_times(latency.delay) if latency else None,
+            jitter=_times(latency.jitter) if latency else None,
             round_trip=trips,
             spacing=spacing,
             rates=tuple(known),
@@ -135,7 +152,7 @@ class Calibrating:
         mode: Mode = "normal",
         count: int | None = None,
         batch: int = 0,
-    ) -> tuple[Document, Document]:
+    ) -> tuple[Sender, Receiver]:
         """Send at a rate, 0 for as fast as possible; return what the sender and receiver say."""
         lasting = self._lasting(seconds)
         if rate and count is None:
@@ -146,6 +163,7 @@ class Calibrating:
         limit = lasting if not rate else 2 * lasting + 1
         return self._tester.pair(
             place,
+            (Sender, Receiver),
             (
                 *("receive", "--bind", "ADDRESS", "--same-clock", "--rcvbuf", _RCVBUF),
                 *("--idle", idle, "--linger", 0.02, "--seconds", limit + 5),
@@ -159,43 +177,46 @@ class Calibrating:
             ),
         )
 
-    def _latency(self, place: PlaceName) -> Document:
+    def _latency(self, place: PlaceName) -> Receiver:
         _, received = self._pair(place, LATENCY_RATE, LATENCY_S)
         return received
 
     def _round_trip(self, place: PlaceName) -> Times:
         sender, _ = self._tester.pair(
             place,
+            (RoundTripDocument, EchoDocument),
             ("echo", "--bind", "ADDRESS"),
             (
                 *("rtt", "--to", "ADDRESS", "--rate", SPACING_RATE, "--wait", 0.2),
                 *("--seconds", self._lasting(ROUND_TRIP_S)),
             ),
         )
-        return _times(sender["round_trip"])
+        return _times(sender.round_trip)
 
     def _spacing(self, place: PlaceName, mode: Mode) -> Spacing:
         sent, received = self._pair(place, SPACING_RATE, SPACING_S, mode)
-        between = _times(received["inter_arrival"])
+        between = _times(received.inter_arrival)
+        if sent.late is None:
+            raise SkblabError("the sender does not say how late it was")
         return Spacing(
             mode=mode,
             inter_arrival=between,
             error_sd_ns=_error(between, _NS / SPACING_RATE),
-            late_packets=sent["late"]["count"],
+            late_packets=sent.late.count,
         )
 
     def _rate(self, place: PlaceName, rate: int) -> Rate:
         # Of one packet a second three, to have two times between them.
         count = 1 + math.ceil(SLOW_S[1]) if rate == 1 and self._share >= 1 else None
         sent, received = self._pair(place, rate, SLOW_S.get(rate, RATE_S), count=count)
-        reached = sent["rate_reached"]
+        reached = sent.rate_reached
         return Rate(
             asked=rate,
             reached=reached,
             off_percent=None if reached is None else (reached / rate - 1) * 100,
-            batch=sent["batch"],
-            sent=sent["sent"],
-            lost=max(sent["sent"] - received["distinct"], 0),
+            batch=sent.batch,
+            sent=sent.sent,
+            lost=max(sent.sent - received.distinct, 0),
         )
 
     def _largest(self, place: PlaceName, known: Sequence[Rate]) -> Largest:
@@ -212,8 +233,8 @@ class Calibrating:
                 self.skipped.append(f"{place}: the largest rate, more exactly: no time was left")
                 break
             sent, received = self._pair(place, asked, LARGEST_S, batch=BATCH)
-            reached = sent["rate_reached"] or 0.0
-            if received["distinct"] >= sent["sent"] and not sent["unsent"]:
+            reached = sent.rate_reached or 0.0
+            if received.distinct >= sent.sent and not sent.unsent:
                 good = max(good, reached)
                 # It cannot send faster.
                 if not asked or reached < asked * _KEPT:
@@ -225,17 +246,17 @@ class Calibrating:
             if bad is None or bad - good < 1:
                 break
             asked = max(round((good + bad) / 2), 1)
-        return Largest(without_loss=good or None, least_with_loss=bad, batch=sent["batch"])
+        return Largest(without_loss=good or None, least_with_loss=bad, batch=sent.batch)
 
 
 def _as_asked(mode: Mode) -> tuple[str, ...]:
     return () if mode == "normal" else ("--realtime", REALTIME)
 
 
-def _times(found: Document | None) -> Times:
+def _times(found: PacketTimes | None) -> Times:
     if found is None:
         raise SkblabError("the receiver gives no delay")
-    return Times.model_validate(found)
+    return Times.model_validate(found.model_dump(include=set(Times.model_fields)))
 
 
 def _error(between: Times, planned_ns: float) -> float | None:

@@ -16,7 +16,7 @@ PlaceName = Literal["loopback", "veth"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Wakeup(_Part):

@@ -9,21 +9,23 @@ loopback.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.testbeds import base
+from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats.pathlat import ToolDocument
 
 PLACES: tuple[str, ...] = ("loopback", "veth")
-Document = dict[str, Any]
+One = TypeVar("One", bound=ToolDocument)
+Other = TypeVar("Other", bound=ToolDocument)
 _ENDING_S = 2.0
 
 
@@ -77,8 +79,8 @@ class Programs:
             raise SkblabError(f"the traffic programs have ended too early: {said[-1]}")
         return line.strip()
 
-    def _ask(self, words: Sequence[object], documents: int) -> list[Document]:
-        """Run programs; return what they print. SkblabError, in one line, if they do not."""
+    def _ask(self, words: Sequence[object], documents: int) -> list[str]:
+        """Run programs; return their documents. SkblabError, in one line, if they print others."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(" ".join(map(str, words)) + "\n")
@@ -86,27 +88,38 @@ class Programs:
         except BrokenPipeError:
             # It says why.
             self._line()
-        found, said = list[Document](), list[str]()
+        found, said = list[str](), list[str]()
         while (line := self._line()) != "end":
             if line.startswith("{"):
-                found.append(json.loads(line))
-            else:
-                said.append(line.removeprefix("said "))
+                found.append(line)
+            elif why := line.removeprefix("said").strip():
+                said.append(why)
         if len(found) != documents:
             raise SkblabError(said[-1] if said else f"no document of {words[0]}")
         return found
 
-    def alone(self, *words: object) -> Document:
-        """Run the program by itself."""
+    def alone(self, model: type[One], *words: object) -> One:
+        """Run the program by itself; return what it says, which is to be such a document."""
         [found] = self._ask(("alone", *words), 1)
-        return found
+        return parse(model, found, _what(words))
 
     def pair(
-        self, place: str, waits: Sequence[object], sends: Sequence[object]
-    ) -> tuple[Document, Document]:
-        """Run two; return the document of the one that sends, then of the one that waits."""
+        self,
+        place: str,
+        models: tuple[type[One], type[Other]],
+        waits: Sequence[object],
+        sends: Sequence[object],
+    ) -> tuple[One, Other]:
+        """Run two; return the document of the one that sends, then of the one that waits.
+
+        `models` are what these are to be.
+        """
         sender, waiter = self._ask(("pair", place, free_port(), *waits, "/", *sends), 2)
-        return sender, waiter
+        return parse(models[0], sender, _what(sends)), parse(models[1], waiter, _what(waits))
+
+
+def _what(words: Sequence[object]) -> str:
+    return f"the document of skblab-traffic {words[0]}"
 
 
 def free_port() -> int:

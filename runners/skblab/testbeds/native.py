@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pydantic import NonNegativeFloat
-
 from skblab.machine.transport import Transport
 from skblab.testbeds.asked import FIRST_PORT, MIXES, MOST_PACKETS
 from skblab.testbeds.sending import Sending, Sent, Step
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.real import Real
 from skblab_analysis.formats.pathlat import SenderDocument
 
 NAME = "skblab-traffic"
@@ -34,7 +33,7 @@ WHOLE, ALONE = ("g0", "R0_MAC"), ("c0", "S1_MAC")
 
 
 class _Document(SenderDocument):
-    seconds: NonNegativeFloat
+    seconds: Real
 
 
 @dataclass(frozen=True)
