@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import made_up_arrivals
+import made_up_documents
 import pytest
 import synthetic_run
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from test_arrivals import counted
+from test_report import fake_gnuplot
 
 from mutated import Json, documents, examples, json_texts, value_or_line
 from skblab_analysis.base.checked import parse
@@ -25,10 +30,12 @@ from skblab_analysis.formats.pathlat import (
     ReceiverDocument,
     SenderDocument,
 )
-from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.pktsink import ArrivalsDocument, CountsDocument
 from skblab_analysis.formats.tcp import TcpExchangeDocument, TcpServeDocument, TcpStreamDocument
 from skblab_analysis.layers import series
-from skblab_analysis.load import load
+from skblab_analysis.load import Run, load
+from skblab_analysis.measures import VIEWS
+from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
@@ -280,6 +287,18 @@ def test_what_pktsink_prints(text: str) -> None:
 
 
 @examples
+@given(json_texts(counted(), counted("counters")))
+def test_what_pktsink_counts_by_cpu(text: str) -> None:
+    def read() -> None:
+        document = parse(CountsDocument, text, "the document of pktsink")
+        rates = document.packets_per_second, document.bits_per_second
+        assert all(rate is None or math.isfinite(rate) for rate in rates)
+        assert all(on.packets.lost_at_least >= 0 for on in document.cpus)
+
+    value_or_line(read)
+
+
+@examples
 @given(json_texts(SENDER), json_texts(RECEIVER))
 def test_what_sender_and_receiver_print(sent: str, got: str) -> None:
     def read() -> None:
@@ -312,3 +331,83 @@ def test_a_trial_is_recorded_or_void(
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def run(results: Path) -> Run:
+    """A run without trials, to have a document beside its tables."""
+    folder = RunFolder.create(results, "beside", synthetic_run.plan(FEW), synthetic=True)
+    return load(folder.path)
+
+
+def shown(run: Run) -> None:
+    """Show a run in all ways."""
+    console = Console(file=io.StringIO(), width=100)
+    for view in VIEWS:
+        console.print(*view.tables(run))
+        assert all(map(str.strip, view.sentences(run)))
+        view.headline(run)
+        view.sections(run)
+        view.unseen(run)
+        for stored, rows in view.derived(run):
+            stored.arrow_of(rows)
+
+
+@pytest.mark.parametrize("name", made_up_documents.FILES)
+@examples
+@given(data=st.data())
+def test_a_document_beside_the_tables(run: Run, name: str, data: st.DataObject) -> None:
+    """Of a profile, a comparison, a search or times of functions: shown, or one line."""
+    text = data.draw(json_texts(made_up_documents.FILES[name]))
+    file = run.folder / name
+    file.write_text(text, errors="surrogatepass")
+    try:
+        value_or_line(lambda: shown(run))
+    finally:
+        file.unlink()
+
+
+@pytest.mark.parametrize("name", made_up_documents.FILES)
+def test_the_documents_beside_the_tables_are_good(run: Run, name: str) -> None:
+    (run.folder / name).write_text(json.dumps(made_up_documents.FILES[name]))
+    try:
+        shown(run)
+        build_report(run.folder, fake_gnuplot)
+    finally:
+        (run.folder / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("bisect.json", {"parent": "x"}, "parent is 'x': expected a commit with a figure"),
+        ("bisect.json", {"bad": "e" * 40}, "bad is 'eee"),
+        ("compare.json", {"workloads": []}, "a verdict is on 'forward4' and side 1: there are no"),
+        ("functions.json", {"clock": {"b": 1.0}}, "the clock is of b: expected a, b"),
+        ("functions.json", {"clock": {"a": 1.0, "b": 1e300}}, "clock.b: expected a number from"),
+    ],
+)
+def test_a_document_that_contradicts_itself(
+    run: Run, name: str, wrong: dict[str, Json], said: str
+) -> None:
+    (run.folder / name).write_text(json.dumps({**made_up_documents.FILES[name], **wrong}))
+    try:
+        with pytest.raises(SkblabError, match=said):
+            shown(run)
+    finally:
+        (run.folder / name).unlink()
+
+
+def test_profiles_of_one_run_are_alike(run: Run) -> None:
+    names = ("functions.json", "functions-2.json")
+    whole = made_up_documents.FILES[names[0]]
+    try:
+        for name, document in zip(names, (whole, whole | {"memory": None}), strict=True):
+            (run.folder / name).write_text(json.dumps(document))
+        with pytest.raises(SkblabError, match=r"functions-2\.json is not as expected: another row"):
+            shown(run)
+        (run.folder / names[1]).write_text(json.dumps(whole))
+        shown(run)
+    finally:
+        for name in names:
+            (run.folder / name).unlink()

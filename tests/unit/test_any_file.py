@@ -25,6 +25,7 @@ from skblab.probe import study as studies
 from skblab.sweep import experiment, hostmachines
 from skblab.sweep.experiment import faults
 from skblab.testbeds import hostsfile
+from skblab.traffic import plan as traffic
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats import catalogue, study
 
@@ -104,6 +105,28 @@ def test_studies(folder: Path, data: bytes, table: bytes) -> None:
     (folder / "published").mkdir(exist_ok=True)
     written(folder, "published/murshed-2016.csv", table)
     value_or_line(lambda: studies.read(written(folder, "study.toml", data)))
+
+
+TRAFFIC = [
+    (TREE / f"runners/studies/{name}.toml").read_text()
+    for name in ("luna-2013", "luna-2013-rate", "luna-2013-kernels", "turull-2010-rate")
+]
+
+
+@examples
+@given(contents(*TRAFFIC), st.sampled_from((None, "here", "guest")), st.sampled_from((None, 2.0)))
+def test_traffic_files(folder: Path, data: bytes, on: str | None, seconds: float | None) -> None:
+    (folder / "published").mkdir(exist_ok=True)
+    for file in (TREE / "runners/studies/published").glob("*.csv"):
+        written(folder, f"published/{file.name}", file.read_bytes())
+
+    def read() -> None:
+        found, _ = traffic.read(written(folder, "it.toml", data), on=on, seconds=seconds)
+        for setting in found.setting:
+            for flow in found.flow:
+                assert traffic.changed(flow, setting).name == flow.name
+
+    value_or_line(read)
 
 
 @examples

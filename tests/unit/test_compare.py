@@ -583,7 +583,7 @@ def test_a_setting_of_all_sides_is_the_stored_ones_too(lab: Callable[[Counted], 
     [
         ({"packets": 24000}, "packets: 24000 there, 5000 here"),
         ({"instrument": {"emulator": "9.0"}}, "emulator: 9.0 there, 10.0 here"),
-        ({"workloads": ()}, ""),
+        ({"workloads": (), "verdicts": ()}, ""),
     ],
 )
 def test_a_stored_run_that_cannot_be_compared(

@@ -74,15 +74,14 @@ def sentence(document: BisectDocument) -> str:
         )
     if document.step is None:
         return f"{name} is the first that is not as the good end; its parent could not be measured."
-    before = next(one.instructions for one in document.steps if one.commit == document.parent)
+    ends = {one.commit: one.instructions for one in document.steps if one.figures}
     words = "more" if document.step > 0 else "less"
     told = (
         f"{name} costs {number(abs(document.step), 1)} instructions {words} than its parent "
-        f"({small_share(abs(document.step) / before)})"
+        f"({small_share(abs(document.step) / ends[document.parent])})"
     )
     most = [f"{one.name}() {signed(one.difference, 0)}" for one in document.functions[:TOLD]]
     told = f"{told}, most in {joined(most)}." if most else f"{told}."
-    ends = {one.commit: one.instructions for one in document.steps if one.figures}
     whole = ends[document.bad] - ends[document.good]
     if abs(document.step - whole) <= SAME * abs(whole):
         return told

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import statistics
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.real import SignedReal
@@ -69,3 +69,18 @@ class BisectDocument(Closed):
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     environments: dict[str, Environment] = Field(default_factory=dict, description="by commit")
     timings: tuple[Timing, ...] = ()
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        known = {one.commit: one for one in self.steps if one.figures}
+        for one in self.steps:
+            if one.verdict != "skipped" and not one.figures:
+                raise ValueError(f"{one.commit} is {one.verdict} and has no figure")
+        if self.step is not None:
+            for what in ("parent", "good", "bad"):
+                commit = getattr(self, what)
+                if commit not in known:
+                    raise ValueError(f"{what} is {commit!r}: expected a commit with a figure")
+            if not known[self.parent].instructions:
+                raise ValueError(f"the parent {self.parent!r} costs nothing")
+        return self

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import EXIT_NO, EXIT_NO_VERDICT
@@ -190,6 +190,18 @@ class CompareDocument(Closed):
         default_factory=dict, description="kernel, guest and host, by side's number"
     )
     timings: tuple[Timing, ...] = ()
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        names = {one.name for one in self.workloads}
+        for one in self.verdicts:
+            if one.workload not in names or one.side >= len(self.sides):
+                raise ValueError(
+                    f"a verdict is on {one.workload!r} and side {one.side}: there are "
+                    f"{', '.join(sorted(names)) or 'no workloads'} and {len(self.sides)} sides, "
+                    "from 0"
+                )
+        return self
 
 
 def threshold(a: float, past: Sequence[float] = ()) -> tuple[float, Because]:

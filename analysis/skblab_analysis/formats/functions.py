@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.checked import Closed, RefusedError
 from skblab_analysis.base.real import SignedReal
@@ -212,6 +212,16 @@ class FunctionsDocument(Closed):
     )
     timings: tuple[Timing, ...] = ()
 
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        rows = {"b"} if self.a is None else {"a", "b"}
+        if self.clock.keys() != rows:
+            raise ValueError(
+                f"the clock is of {', '.join(sorted(self.clock)) or 'nothing'}: expected "
+                f"{', '.join(sorted(rows))}"
+            )
+        return self
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -352,7 +362,8 @@ def cut(
 def total(functions: Iterable[Function], name: str) -> Function:
     """Return the sum of functions under a name of its own."""
     listed = list(functions)
-    return Function(
+    # A sum may be beyond what a document has.
+    return Function.model_construct(
         name=name,
         a=sum(function.a for function in listed),
         b=sum(function.b for function in listed),

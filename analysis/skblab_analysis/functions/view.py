@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.bars import Bar, bars
-from skblab_analysis.base.checked import read
+from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.rows import Stored
 from skblab_analysis.base.tables import titled
@@ -193,7 +193,8 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
 
 def without_settings(document: FunctionsDocument) -> FunctionsDocument:
     """Return the document of the kernel alone, where all rows have the same one."""
-    return document.model_copy(update={"kernels": {"b": document.kernels["b"]}, "settings": {}})
+    kernels = {side: one for side, one in document.kernels.items() if side == "b"}
+    return document.model_copy(update={"kernels": kernels, "settings": {}})
 
 
 def _settings(knobs: Mapping[str, str]) -> str:
@@ -210,6 +211,13 @@ def load(run: Run) -> list[FunctionsDocument]:
     for place in range(1, len(list(run.folder.glob(functions.FILES))) + 1):
         path = run.folder / functions.file_of(place)
         found.append(read(FunctionsDocument, path, "the document of functions"))
+    for place, one in enumerate(found[1:], 2):
+        head = found[0]
+        if head.a is None or one.a is None or (one.memory is None) != (head.memory is None):
+            raise RecordError(
+                f"{run.folder / functions.file_of(place)} is not as expected: another row beside "
+                f"that of {functions.FILE}, and caches in both or in none"
+            )
     return found
 
 
@@ -396,7 +404,7 @@ def _pictures(document: FunctionsDocument, alone: FunctionsDocument, of: str) ->
         ordered = sorted(alone.functions, key=lambda one: -one.b)
         title = f"The functions that take most on {alone.b.title}"
         found = [
-            Bar(one.name, one.b, f"{number(one.b, 1)} ({share(one.b / whole)})")
+            Bar(one.name, one.b, f"{number(one.b, 1)} ({share(one.b / whole if whole else None)})")
             for one in ordered[:TOP]
             if one.b
         ]
