@@ -91,6 +91,24 @@ def test_what_is_of_the_testbed_is_never_called_best(tmp_path: Path) -> None:
     assert "bad" not in text(run)
 
 
+def test_what_is_of_the_testbed_is_not_mixed_as_well(tmp_path: Path) -> None:
+    """Both are better with one traffic and worse with another; one is so on this testbed only."""
+    folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
+    first = ("baseline", "baseline again", "much", "little")
+    worse = {"much": RATES["bad"], "little": RATES["bad"]}
+    for traffic, rates in ((searches.TRAFFIC, {}), ("IPv6, 64 bytes, 1 flow", worse)):
+        for boot in range(len(BASE)):
+            for name in first:
+                rate = {**RATES, **rates}[name][boot]
+                folder.record(Benchmarked(searches.search(name, boot, rate, traffic=traffic), ()))
+    here = [OnlyHere(setting="much", reason="of much")]
+    found = advice.of(load(folder.finish(synthetic_run.environment(), {}, only_here=here)))
+    assert [one.name for one in found.mixed] == ["little"]
+    assert [one.name for one in found.only_here] == ["much"]
+    assert found.ranked == ()
+    assert found.why_none.startswith("What is better is worse by another figure, or better on this")
+
+
 @pytest.mark.parametrize(
     ("rates", "here", "why"),
     [

@@ -146,6 +146,53 @@ def test_tables_are_for_people() -> None:
     assert "…" not in text
 
 
+def test_every_kind_of_time_has_its_line() -> None:
+    rows = [line.split() for line in told_text(a_document()).splitlines()]
+    assert ["µs", "latency,", "one", "way", "jitter", "inter-arrival"] in rows
+    for name, value in (
+        ("min", "10.000"),
+        ("mean", "10.500"),
+        ("deviation", "0.707"),
+        ("max", "11.000"),
+    ):
+        assert [name, *[value] * 3] in rows
+    assert ["50", "%", *["10.016"] * 3] in rows
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "word"),
+    [
+        (False, False, "no"),
+        (True, False, "begin"),
+        (False, True, "end"),
+        (True, True, "both"),
+    ],
+)
+def test_where_the_data_is_within_an_anomaly(begin: bool, end: bool, word: str) -> None:
+    document = a_document()
+    document["late"][0] |= {"open_begin": begin, "open_end": end}
+    [line] = [line for line in told_text(document).splitlines() if "≥ " in line]
+    assert line.split()[-1] == word
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("other_transmission", "of another transmission"),
+        ("foreign", "foreign"),
+        ("too_old", "too old"),
+        ("beyond", "beyond those expected"),
+        ("not_by_kernel", "stamped late"),
+        ("bad_times", "without a time"),
+        ("not_kept", "received, not in the file"),
+    ],
+)
+def test_packets_that_do_not_count_are_named(field: str, named: str) -> None:
+    lines = told_text(a_document(**{field: 4321})).splitlines()
+    assert [*named.split(), "4", "321"] in [line.split() for line in lines]
+    assert named not in told_text(a_document(**{field: 0}))
+
+
 def test_large_figures_fit_in_80_columns() -> None:
     document = a_document(received=10**11, packets=10**11)
     document["late"] = [{**document["late"][0], "late_ns": 123_456_789, "count": 10**8}] * 2

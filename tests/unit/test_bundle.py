@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,41 @@ def test_checksums_are_of_all_files_and_notice_a_change(tmp_path: Path) -> None:
     with (there / run.name / "trials.parquet").open("ab") as table:
         table.write(b"x")
     assert check() == 1
+
+
+def test_who_measured_it_where_is_told(tmp_path: Path) -> None:
+    run = load(searches.finished_run(tmp_path)).document
+    assert run.environment is not None
+    told = words.readme(run, "it", "").splitlines()
+    assert f"- kernel: {run.environment.kernel.release}" in told
+    assert f"- host: {run.environment.host.cpu}" in told
+    told = words.readme(run.model_copy(update={"environment": None}), "it", "").splitlines()
+    assert not [line for line in told if line.startswith(("- kernel", "- host"))]
+
+
+def test_files_are_in_order_whatever_the_disk_has_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a", "b", "c/a", "c/d/a", "c/e/a", "f/a"]
+    for name in names:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    scandir = os.scandir
+
+    class Backwards(contextlib.nullcontext[None], Iterator[os.DirEntry[str]]):
+        def __init__(self, folder: str) -> None:
+            super().__init__(None)
+            with scandir(folder) as found:
+                self.left = sorted(found, key=lambda entry: entry.name)
+
+        def __next__(self) -> os.DirEntry[str]:
+            if not self.left:
+                raise StopIteration
+            return self.left.pop()
+
+    monkeypatch.setattr(os, "scandir", Backwards)
+    assert [name for name, _ in archive.files(tmp_path)] == names
 
 
 def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:

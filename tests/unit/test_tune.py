@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from skblab.cli import app
 from skblab.commands import tune as tuning
 from skblab.knobs.applying import Applied, Applier
+from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.sweep import kept
 from skblab.sweep.experiment import Experiment, read
@@ -118,6 +119,32 @@ def test_the_script_has_what_a_file_or_a_flag_sets_and_nothing_else() -> None:
     assert script.settable({**KNOBS_OF_FILES, **others}) == KNOBS_OF_FILES
     # The words of every knob that has an example can be read.
     assert page.sysctl_conf(others) == ""
+
+
+@pytest.mark.parametrize(
+    ("knob", "shown"),
+    [
+        ("gro", "generic-receive-offload"),
+        ("gso", "generic-segmentation-offload"),
+        ("tso", "tcp-segmentation-offload"),
+        ("lro", "large-receive-offload"),
+        ("rx_checksum", "rx-checksumming"),
+        ("tx_checksum", "tx-checksumming"),
+        ("gro_list", "rx-gro-list"),
+        ("udp_gro", "rx-udp-gro-forwarding"),
+        ("gro_hw", "rx-gro-hw"),
+    ],
+)
+def test_a_feature_is_looked_up_by_the_name_that_ethtool_shows(knob: str, shown: str) -> None:
+    made = script.script("advice.sh", [], {knob: False})
+    assert f'feature "$device" {shown} off\n' in made
+
+
+def test_what_only_a_boot_sets_is_a_comment() -> None:
+    knobs: dict[str, Value] = {"mitigations": "off", "netdev_budget": 600}
+    first, second = page.by_hand(knobs, KNOBS)
+    assert first.startswith("# boot ") and "mitigations" in first
+    assert second == "sysctl -w net.core.netdev_budget=600"
 
 
 @pytest.fixture

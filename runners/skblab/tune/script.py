@@ -31,7 +31,6 @@ _SHOWN = {
     "tso": "tcp-segmentation-offload",
     "rx": "rx-checksumming",
     "tx": "tx-checksumming",
-    "sg": "scatter-gather",
 }
 
 _SCRIPT = """#!/bin/sh
