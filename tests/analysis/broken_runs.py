@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import made_up_documents
 import pyarrow as pa
 import pyarrow.parquet as pq
 import searches
@@ -48,17 +49,24 @@ Row = dict[str, Any]
 
 
 def samples(folder: Path) -> list[Path]:
-    """Return true run folders, made in a folder: every table has rows in one of them.
+    """Return true run folders, made in a folder.
 
-    One has parts, and one is of an older version.
+    Every table has rows in one of them, and every document is in one. One has parts, and one is of
+    an older version.
     """
     tested = list(searches.tested(80_000.0, 200_000.0))
     few = dict(list(searches.RATES.items())[:3])
     example = shutil.copytree(EXAMPLE, folder / "example")
     known = made_up_cost.document(exact=made_up_cost.exact(), wall=made_up_cost.wall(0.9, 0.8))
     (example / cost.FILE).write_text(known.model_dump_json(by_alias=True))
+    beside = synthetic_run.finished_run(folder, packets=200)
+    for name, document in made_up_documents.FILES.items():
+        (beside / name).write_text(json.dumps(document))
+    # The report makes tables of what others have recorded.
+    build_report(beside, fake_gnuplot)
     return [
         example,
+        beside,
         test_readers.finished_run(folder),
         synthetic_run.finished_run(folder, packets=2000),
         searches.finished_run(folder, list(searches.searches(few)), tested),

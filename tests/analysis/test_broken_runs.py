@@ -7,10 +7,17 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import broken_runs
+import made_up_documents
+import pyarrow.parquet as pq
 import pytest
+
+from skblab_analysis.base.rows import Stored
+from skblab_analysis.formats import cost
+from skblab_analysis.schemas import ALL
 
 FULL_SECONDS = float(os.environ.get("SKBLAB_FUZZ_SECONDS", "600"))
 SLICE_SECONDS = 20.0
@@ -24,6 +31,21 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_the_samples_are_good(bases: list[Path]) -> None:
     for base in bases:
         broken_runs.read(base)
+
+
+def test_everything_is_in_one_of_them(bases: list[Path]) -> None:
+    rows = {
+        table.file: [pq.read_metadata(file).num_rows for base in bases for file in of(base, table)]
+        for table in ALL
+    }
+    assert [name for name, found in rows.items() if not any(found)] == []
+    documents = {file.name for base in bases for file in base.glob("*.json")}
+    assert documents >= {"run.json", cost.FILE, *made_up_documents.FILES}
+    assert [base for base in bases if list(base.glob("parts/*"))]
+
+
+def of(base: Path, table: Stored) -> Iterator[Path]:
+    return base.glob(f"{table.file}.parquet")
 
 
 @pytest.mark.parametrize("seed", range(4))
