@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 # Seconds for what another process does at once where a machine is idle.
 PATIENCE = 120.0
@@ -19,3 +21,15 @@ def until(said: str, seconds: float, holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < deadline, said
         time.sleep(0.02)
+
+
+def at_lock(pid: int | None) -> bool:
+    """Whether a process waits for a lock of a file that another one has, as the kernel says."""
+    locks = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any(words[1] == "->" and words[5] == str(pid) for words in locks)
+
+
+def until_at_lock(process: BaseProcess) -> None:
+    """Wait until a process waits for a lock; it must not have ended without one."""
+    until("it waits for a lock", PATIENCE, lambda: at_lock(process.pid) or not process.is_alive())
+    assert process.is_alive()

@@ -7,7 +7,6 @@ import fnmatch
 import multiprocessing
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
+from waiting import until_at_lock
 
 MAKEFILE = "# SPDX\nVERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = {}\nEXTRAVERSION ={}\n"
 NO_ROOT = LabRoot(Path("/nonexistent"), "key")
@@ -292,8 +292,7 @@ def test_no_build_changes_the_tree_of_another(tmp_path: Path, root: CopyingRoot)
         # Another build of the same content need not wait.
         build(first)
         assert (tmp_path / "seen").read_text() == "int x;\n"
-        time.sleep(0.3)
-        assert other.is_alive()
+        until_at_lock(other)
         assert (made / "net" / "dev.c").read_text() == "int x;\n"
         assert store.discard(source.KIND, first.origin) == store.IN_USE
     other.join()

@@ -17,7 +17,7 @@ from skblab.lab.paths import cache
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, UsageError
-from waiting import PATIENCE, until
+from waiting import PATIENCE, at_lock, until
 
 QUIET = Reporter(quiet=True)
 
@@ -127,16 +127,25 @@ def test_what_a_killed_build_of_another_entry_left_is_swept_but_not_a_living_one
 
 
 def test_two_builders_make_one_entry() -> None:
+    calls = cache() / "calls"
+    (pids := cache() / "pids").mkdir()
+
+    def others_wait() -> bool:
+        waiting = [at_lock(int(file.name)) for file in pids.iterdir()]
+        return sum(waiting) == 2 or len(calls.read_text()) > 1
+
     def build(folder: Path) -> None:
-        with (cache() / "calls").open("a") as calls:
-            calls.write("x")
-        time.sleep(0.3)
+        with calls.open("a") as file:
+            file.write("x")
+        until("the others wait, or build as well", PATIENCE, others_wait)
         _fill(folder)
 
+    def ensure() -> None:
+        (pids / str(os.getpid())).touch()
+        store.ensure("kind", "key", QUIET, build)
+
     fork = multiprocessing.get_context("fork")
-    children = [
-        fork.Process(target=store.ensure, args=("kind", "key", QUIET, build)) for _ in range(3)
-    ]
+    children = [fork.Process(target=ensure) for _ in range(3)]
     for child in children:
         child.start()
     for child in children:

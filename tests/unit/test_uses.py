@@ -17,7 +17,7 @@ import pytest
 from skblab.lab import store, uses
 from skblab.lab.paths import cache
 from skblab.lab.reporter import Reporter
-from waiting import PATIENCE, until
+from waiting import PATIENCE, until, until_at_lock
 
 QUIET = Reporter(quiet=True)
 FORK = multiprocessing.get_context("fork")
@@ -123,8 +123,7 @@ def test_who_comes_while_an_entry_goes_builds_it_again() -> None:
         assert free
         waits = FORK.Process(target=store.ensure, args=("kind", "key", QUIET, _fill))
         waits.start()
-        time.sleep(0.3)
-        assert waits.is_alive()
+        until_at_lock(waits)
         shutil.rmtree(store.entry("kind", "key"))
         uses.forget("kind", "key")
     waits.join()
@@ -183,8 +182,7 @@ def test_alone_waits_and_says_why() -> None:
     user = _elsewhere(lambda: uses.hold("kind", "key"))
     waits = FORK.Process(target=_alone, args=("kind", "key"))
     waits.start()
-    until("it waits", PATIENCE, lambda: (cache() / "waits").exists())
-    time.sleep(0.2)
+    until_at_lock(waits)
     assert not (cache() / "got").exists()
     assert (cache() / "waits").read_text() == "waiting for another skblab that builds\n"
     _killed(user)
