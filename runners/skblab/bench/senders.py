@@ -83,9 +83,15 @@ class Measured:
 Sender = Callable[[Testbed, int], float]
 
 
+def _rate(packets: int, microseconds: int) -> float:
+    if not packets or not microseconds:
+        raise SkblabError(f"the sender reached no rate: {packets} packets in {microseconds} µs")
+    return packets / microseconds * 1e6
+
+
 def _pktgen(testbed: Testbed, packets: int) -> float:
     found = testbed.offer(Sending(STREAM, packets, tester=True))
-    return found.tried / found.microseconds * 1e6
+    return _rate(found.tried, found.microseconds)
 
 
 def _frames(batch: int) -> Sender:
@@ -94,7 +100,7 @@ def _frames(batch: int) -> Sender:
         sent = native.send(testbed.tester, Sending(STREAM, packets, tester=True), MACS, "")
         if sent.refused:
             raise SkblabError(f"{sent.refused} frames were refused: that is no sender's own rate")
-        return sent.sent / sent.microseconds * 1e6
+        return _rate(sent.sent, sent.microseconds)
 
     return send
 
@@ -102,7 +108,7 @@ def _frames(batch: int) -> Sender:
 def _udp(*options: str) -> Sender:
     def send(testbed: Testbed, packets: int) -> float:
         document = _by_loopback(testbed.tester, packets, options)
-        if document.rate_reached is None:
+        if not document.rate_reached:
             raise SkblabError("the sender reached no rate")
         return document.rate_reached
 
@@ -133,7 +139,11 @@ SENDERS: dict[str, Sender] = {
 def measure(
     packets: int, rounds: int, root: LabRoot, reporter: Reporter, log: Path
 ) -> tuple[str, list[Measured]]:
-    """Return the kernel's release, which has no patch of ours, and what each sender reached."""
+    """Return the kernel's release, which has no patch of ours, and what each sender reached.
+
+    RefusedError if the kernel complains while one sends. What it complained of before belongs to
+    none of them, and is said.
+    """
     built = kernel.ensure(kernel.Request(patches=False), root, reporter)
     shares = (Bind(tools.ensure(root, built, reporter), "tools"),)
     spec = make_spec(cpus=2)
@@ -142,9 +152,15 @@ def measure(
     with NETNS.up(Asked(), spec, built, built, root, shares, log) as (_, testbed):
         testbed.prepare(Traffic())
         testbed.tester.script("ip -n generator link set lo up").check("loopback")
+        for heard in testbed.watch.look():
+            reporter.say(f"before the first round: {heard}")
         with reporter.bar("rounds", rounds) as done:
             for number in range(1, rounds + 1):
                 for name in order.sample(list(SENDERS), len(SENDERS)):
-                    found[name].append(SENDERS[name](testbed, packets))
+                    rate = SENDERS[name](testbed, packets)
+                    testbed.watch.refuse(f"{name}, round {number}, on kernel {built.release}")
+                    found[name].append(rate)
                 done(number)
+    # What a warning took to be written is after its round.
+    testbed.watch.refuse(f"after the last round, on kernel {built.release}")
     return built.release, [Measured(name, tuple(rates)) for name, rates in found.items()]
