@@ -17,6 +17,7 @@ from skblab_analysis.base.certainty import (
     difference_of_shares,
     false_alarms,
     interval,
+    significant_among,
 )
 
 
@@ -183,3 +184,23 @@ def test_figures_whose_difference_is_no_number_are_not_compared() -> None:
     alone = difference({0: 1.0}, {0: 1e18}, relative=True)
     assert alone is not None
     assert alone.effect == pytest.approx(1e18)
+
+
+def test_of_many_that_are_looked_at_fewer_are_significant() -> None:
+    """Of 400 differences that are none, one in twenty is significant, and of each ten together."""
+    source = random.Random(7)
+
+    def none(blocks: int) -> Difference:
+        first, second = ({block: source.gauss(100, 1) for block in range(blocks)} for _ in "ab")
+        found = difference(first, second)
+        assert found is not None
+        return found
+
+    found = [none(5) for _ in range(400)]
+    alone = sum(bool(one.significant) for one in found)
+    together = sum(bool(significant_among(one, 10)) for one in found)
+    assert 10 <= alone <= 32 and together <= 6
+    assert all(significant_among(one, 1) == one.significant for one in found)
+    clear = difference(dict(enumerate((100.0, 100.1, 99.9))), dict(enumerate((90.0, 90.1, 89.9))))
+    assert clear is not None and significant_among(clear, 10)
+    assert significant_among(none(1), 10) is None

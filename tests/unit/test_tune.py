@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -30,9 +31,13 @@ from skblab.sweep.request import SHIPPED
 from skblab.testbeds import Offered, Sending
 from skblab.testbeds.netns import Netns
 from skblab.tune import adding, choosing, deriving, page, script
+from skblab.tune.adding import Added
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import FIXED_SPACE
+from skblab_analysis.load import Run
+from skblab_analysis.report import advice
+from skblab_analysis.report.advice import Worth
 
 
 def experiment(**more: object) -> Experiment:
@@ -489,6 +494,30 @@ def test_where_nothing_can_be_told_there_is_nothing_to_add(
     assert not (folder / "each.toml").exists()
 
 
+def test_what_helps_together_is_chosen_though_no_part_of_it_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With few blocks, all at once may be seen to be better, and none of it to be needed."""
+    made = experiment()
+    asked = cast(tuning.Asked, SimpleNamespace(goal="throughput"))
+    whole = choosing.combine(made, ["off", "budget"])
+    each = cast(Run, SimpleNamespace())
+    good = SimpleNamespace(name=TOGETHER, better=[SimpleNamespace(gain=2.0, of=MEASURED)])
+    monkeypatch.setattr(advice, "of", lambda run: SimpleNamespace(ranked=[good]))
+    idle = Added(idle=("off", "budget"))
+    chosen, others = tuning._choice(asked, made, [], whole, each, idle)
+    assert chosen.settings == ("off", "budget") and others is None
+    harmful = Added(harmful=(("budget", cast(Worth, None)),), idle=("off",))
+    chosen, _ = tuning._choice(asked, made, [], whole, each, harmful)
+    assert chosen.settings == ("off",)
+    # What was better alone is, with all else that does no harm beside it.
+    chosen, others = tuning._choice(asked, made, ["off"], whole, each, harmful)
+    assert chosen.settings == ("off",) == (others or chosen).settings
+    monkeypatch.setattr(advice, "of", lambda run: SimpleNamespace(ranked=[]))
+    chosen, _ = tuning._choice(asked, made, [], whole, each, idle)
+    assert chosen.settings == ()
+
+
 def test_names_that_are_cut_differ() -> None:
     long = "a setting with a name that is as long as a name may be at all"[:60]
     made = experiment(
@@ -500,6 +529,9 @@ def test_names_that_are_cut_differ() -> None:
     chosen = choosing.combine(made, [one.name for one in made.settings()])
     names = [one.name for one in adding.trying(made, chosen)]
     assert len(set(names)) == 3 and max(map(len, names)) <= 60
+
+
+MEASURED = SimpleNamespace(measure="throughput")
 
 
 def chosen_order(each: Mapping[str, Any]) -> list[str]:

@@ -34,14 +34,12 @@ class Worth:
     def difference(self) -> SimpleNamespace:
         return SimpleNamespace(significant=self.significant)
 
-    @property
-    def of(self) -> SimpleNamespace:
-        again = None if self.itself is None else object()
-        return SimpleNamespace(again=again, gain=lambda _: self.itself)
+    def clear(self, count: int) -> bool | None:
+        assert count >= 1
+        return self.significant
 
     def words(self, *, where: bool) -> str:
-        assert not where
-        return f"rate {self.gain:+}"
+        return f"rate {self.gain:+}{' there' if where else ''}"
 
 
 @dataclass
@@ -54,10 +52,6 @@ class Sweep:
     only_here: tuple[str, ...] = ()
     identical: tuple[str, ...] = ()
 
-    def against(self, baseline: str) -> Sweep:
-        assert baseline == TOGETHER
-        return Sweep(self.without)
-
     def worths(self) -> dict[str, list[Worth]]:
         return {
             name: [Worth(*one, of) for one, of in zip(found, self.itself, strict=False)]
@@ -67,7 +61,17 @@ class Sweep:
 
 @pytest.fixture(autouse=True)
 def leanings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def against(sweep: Sweep, baseline: str, goal: str) -> dict[str, list[tuple[Worth, float]]]:
+        assert baseline == TOGETHER
+        return {
+            name: [
+                (Worth(*one, of), of or 0.0) for one, of in zip(ones, sweep.itself, strict=False)
+            ]
+            for name, ones in sweep.without.items()
+        }
+
     monkeypatch.setattr(advice, "leanings", lambda sweep, goal: sweep.worths())
+    monkeypatch.setattr(advice, "against", against)
 
 
 def run(*some: object, **more: object) -> Run:
@@ -89,15 +93,34 @@ def test_what_is_worse_or_of_this_testbed_is_not_hopeful() -> None:
     assert adding.hopeful(found, "throughput") == ["good", "not surely worse"]
 
 
-def test_not_more_are_hoped_for_than_can_be_measured() -> None:
-    found = run({f"{number}": ((0.1, False),) for number in range(20)})
-    names = [f"{number}" for number in range(adding.MOST)]
-    assert adding.hopeful(found, "throughput") == names
-    better = ["19", "3"]
-    assert adding.together(found, better, "throughput") == ["19", "3", "0", "1", "2", "4", "5", "6"]
-    # What is better alone is never left out.
-    better = [f"{number}" for number in range(19, 5, -1)]
-    assert adding.together(found, better, "throughput") == better
+def test_not_more_are_set_at_once_than_can_be_measured() -> None:
+    settings = [
+        {"name": f"{number}", "knobs": {"netdev_budget": number + 1}} for number in range(10)
+    ]
+    several = [
+        {"name": knob, "knobs": {knob: 999}}
+        for knob in ("dev_weight", "netdev_max_backlog", "busy_poll", "busy_read")
+    ]
+    made = Experiment.model_validate(
+        {
+            "name": "few",
+            "question": "Which?",
+            "setting": [*settings, *several],
+            "measure": {"throughput": {"seconds": 1.0}},
+        }
+    )
+    # Ten of one knob are one.
+    names = [one.name for one in made.settings()]
+    whole = adding.at_once(made, [], names)
+    assert whole.settings == ("0", *(one["name"] for one in several))
+    assert len(adding.at_once(made, [], names).settings) <= adding.MOST
+
+
+def test_what_is_better_alone_is_never_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adding, "MOST", 1)
+    made = experiment()
+    assert adding.at_once(made, ["b", "c"], ["a"]).settings == ("b", "c")
+    assert adding.at_once(made, [], ["a", "b"]).settings == ("a",)
 
 
 def experiment() -> Experiment:
@@ -120,7 +143,7 @@ def test_what_others_have_as_well_is_not_left_out() -> None:
     assert adding.all_but(made, both).keys() == {"b"}
 
 
-def test_what_each_adds_is_told_by_its_worst_and_its_best() -> None:
+def test_what_each_adds_is_told() -> None:
     made = experiment()
     chosen = choosing.combine(made, list(KNOBS))
     without = {
@@ -130,20 +153,30 @@ def test_what_each_adds_is_told_by_its_worst_and_its_best() -> None:
     }
     found = adding.judged(run({}, without), made, chosen, "throughput")
     assert list(found.lines()) == [
-        ("c", "without it, rate -0.3"),
-        ("a", "without it, rate -0.1"),
-        ("b", "without it, rate +0.4"),
+        ("c", "without it, rate -0.3 there"),
+        ("b", "without it, rate +0.4 there"),
+        ("a", "without it, rate -0.1 there and rate +0.3 there"),
     ]
+    assert [name for name, _ in found.needed] == ["c"]
+    one = {"without a": ((-0.1, True),)}
+    found = adding.judged(run({}, one), made, chosen, "throughput")
+    assert next(found.lines()) == ("a", "without it, rate -0.1")
 
 
-def test_what_is_not_clear_is_idle() -> None:
+def test_what_is_not_clear_is_idle_or_not_known() -> None:
     """One is not significant, one within what the baseline differs from itself, one not there."""
     made = experiment()
     chosen = choosing.combine(made, list(KNOBS))
     without = {"without a": ((-0.5, False),), "without b": ((-0.2, True), (0.2, True))}
-    itself = {"baseline again": ((0.0, False), (0.0, False))}
-    found = adding.judged(run(itself, without, (0.1, -0.25)), made, chosen, "throughput")
-    assert found == adding.Added((), (), ("a", "b", "c"))
-    assert next(found.lines()) == ("a", "without it, no significant difference")
-    found = adding.judged(run(itself, without, (0.1, None)), made, chosen, "throughput")
+    found = adding.judged(run({}, without, (0.3, 0.25)), made, chosen, "throughput")
+    assert (found.idle, found.unknown) == (("a", "b"), ("c",))
+    assert list(found.lines())[::2] == [
+        ("a", "without it, no significant difference"),
+        ("c", "not known: it was measured in too few blocks"),
+    ]
+    # Each figure by what it differs from itself, and not by what another one does.
+    found = adding.judged(run({}, without, (0.1, 0.25)), made, chosen, "throughput")
     assert [name for name, _ in found.needed] == ["b"]
+    one_block = {"without a": ((-0.5, None),)}
+    found = adding.judged(run({}, one_block), made, chosen, "throughput")
+    assert "a" in found.unknown

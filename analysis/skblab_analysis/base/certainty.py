@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean, stdev, variance
 from typing import Literal
@@ -247,6 +247,19 @@ def difference(
     # As they are, in the figure's unit and in per cent.
     largest = max(abs(figure) for figure in figures if figure is not None)
     return found if math.isfinite(largest * max(found.scale, 100)) else None
+
+
+def significant_among(found: Difference, count: int) -> bool | None:
+    """Return whether a difference is significant if it is one of so many that are looked at.
+
+    None if it is not known. By Bonferroni, with the degrees of freedom of as many pairs as there
+    are blocks: two samples have more, and would need less.
+    """
+    if found.noise is None or found.blocks < 2:
+        return found.significant
+    freedom = found.blocks - 1
+    wider = _student(freedom, 1 - (1 - CONFIDENCE) / max(1, count)) / _student(freedom)
+    return replace(found, noise=found.noise * wider).significant
 
 
 def chance(chosen_of: int = 1) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skblab_analysis.base import told
-from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.certainty import Difference, significant_among
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.words import counted, joined, share, small_share
 from skblab_analysis.load import Run
@@ -42,6 +42,10 @@ class Worth:
             # A share already, and one of a baseline that may be 0.
             return self.difference.effect if self.of.more_is_better else -self.difference.effect
         return self.of.gain(self.difference)
+
+    def clear(self, count: int) -> bool | None:
+        """Return whether it is significant as one of so many; None if that is not known."""
+        return significant_among(self.difference, count)
 
     def words(self, *, where: bool) -> str:
         """Return what is how much better or worse, with its interval; `where`: with the traffic."""
@@ -154,6 +158,29 @@ def leanings(run: Run, measure: str) -> dict[str, tuple[Worth, ...]]:
                 worths.append(Worth(comparison, change.difference))
     ordered = sorted(found.items(), key=lambda item: -max(worth.gain for worth in item[1]))
     return {name: tuple(worths) for name, worths in ordered}
+
+
+def against(run: Run, baseline: str, measure: str) -> dict[str, list[tuple[Worth, float]]]:
+    """Return what settings are worth against another one than the run's own baseline.
+
+    With each, by which part the run's baseline differed from itself in the same figure: what is no
+    more than that is nothing. Figures of which nothing can be told are left out.
+    """
+    own = {_figure(comparison): comparison for comparison in _trusted(_deciding(run))}
+    found: dict[str, list[tuple[Worth, float]]] = {}
+    for comparison in _deciding(run.against(baseline)):
+        known = own.get(_figure(comparison))
+        if known is None or comparison.measure != measure or comparison.wording is None:
+            continue
+        itself = abs(known.gain(known.again)) if known.again else 0.0
+        for change in comparison.others:
+            worths = found.setdefault(change.setting, [])
+            worths.append((Worth(comparison, change.difference), itself))
+    return found
+
+
+def _figure(of: Comparison) -> tuple[object, ...]:
+    return of.measure, of.figure, of.part, of.traffic, of.rate
 
 
 def lines(advice: Advice) -> Iterator[str]:

@@ -47,6 +47,8 @@ from skblab_analysis.trials.rows import TrialRow
 # Of the time that is given, so much is for the sweep over all settings, and at least so much for
 # the last one, of what was chosen.
 SWEEP_SHARE, CONFIRM_SHARE = 0.5, 0.25
+STOPPED = "It was stopped before anything was measured again."
+NOTHING = Chosen((), {})
 LEAST_MINUTES = 1.0
 
 
@@ -159,21 +161,22 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
         key=lambda one: -_gain(one, asked.goal),
     )
     names = [one.name for one in better]
-    whole = choosing.combine(found, adding.together(first, names, asked.goal))
+    # What has been found is on disk before hours of further sweeps.
+    _write(folder, _told(asked, found, [first], advised, better, why_none=STOPPED), asked)
+    mixed = [one.name for one in advised.mixed]
+    whole = adding.at_once(found, names, adding.hopeful(first, asked.goal, mixed))
     each, not_tried = _each(asked, found, whole, folder, asked.minutes - took, reporter)
     added = None if each is None else adding.judged(each, found, whole, asked.goal)
-    needed = [name for name, _ in added.needed] if added else []
-    chosen = choosing.combine(found, needed or names)
+    chosen, others = _choice(asked, found, names, whole, each, added)
+    best = choosing.combine(found, names[:1]) if names else None
     second: Run | None = None
-    kept, why_none, confirmed = Chosen((), {}), "", ""
+    kept, why_none, confirmed = NOTHING, "", ""
     if chosen.settings:
-        # Of two that make up for each other, neither is needed.
-        others = whole if added and set(names) - set(needed) else None
         left = asked.minutes - took - (_took(each) if each else 0.0)
         try:
             second = _swept(
                 asked,
-                deriving.confirming(found, chosen, others, exact=asked.request.exact),
+                deriving.confirming(found, chosen, best, others, exact=asked.request.exact),
                 folder / "confirm.toml",
                 max(left, CONFIRM_SHARE * asked.minutes),
                 reporter,
@@ -182,7 +185,7 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
             # What the first sweep found is told all the same.
             why_none = f"What was better could not be measured again: {error}"
         else:
-            kept, confirmed, why_none = _held(chosen, others, second, found, asked)
+            kept, confirmed, why_none = _held(chosen, best, others, second, found, asked)
     elif advised.ranked:
         alone = ", alone or with others" if added else ""
         why_none = f"No setting is better for {asked.goal}{alone}."
@@ -190,10 +193,10 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
         why_none = f"{advised.why_none}{_more_time(first, took)}"
     told = _told(
         *(asked, found, [first, each, second], advised, better, chosen, kept, added),
-        *(confirmed, why_none),
+        confirmed=confirmed,
+        why_none=why_none,
+        not_tried=not_tried,
     )
-    if not_tried:
-        told = dataclasses.replace(told, not_tried=not_tried)
     _write(folder, told, asked)
     return Tuned(
         folder=str(folder),
@@ -204,6 +207,27 @@ def _tuned(asked: Asked, found: Experiment, reporter: Reporter) -> Tuned:
         why_none=why_none,
         reports=tuple(told.reports),
     )
+
+
+def _choice(
+    asked: Asked,
+    found: Experiment,
+    names: Sequence[str],
+    whole: Chosen,
+    each: Run | None,
+    added: Added | None,
+) -> tuple[Chosen, Chosen | None]:
+    """Return what to measure again, and all of which it was chosen, but for what is harmful."""
+    if each is None or added is None:
+        return choosing.combine(found, names), None
+    harmful = {name for name, _ in added.harmful}
+    others = choosing.combine(found, [name for name in whole.settings if name not in harmful])
+    needed = [name for name, _ in added.needed]
+    if needed or names:
+        # Of two that make up for each other, neither is needed.
+        return choosing.combine(found, needed or names), others
+    better = {one.name for one in advice.of(each).ranked if _gain(one, asked.goal) > 0}
+    return (others if TOGETHER in better else NOTHING), None
 
 
 def _each(
@@ -285,28 +309,37 @@ def _gain(setting: Setting, goal: Goal) -> float:
 
 
 def _held(
-    chosen: Chosen, others: Chosen | None, second: Run, found: Experiment, asked: Asked
+    chosen: Chosen,
+    best: Chosen | None,
+    others: Chosen | None,
+    second: Run,
+    found: Experiment,
+    asked: Asked,
 ) -> tuple[Chosen, str, str]:
     """Return what of the chosen is better again, what was found in words, and why nothing is."""
-    ranked = {one.name: one for one in advice.of(second).ranked if _gain(one, asked.goal) > 0}
+    advised = advice.of(second)
+    ranked = {one.name: one for one in advised.ranked if _gain(one, asked.goal) > 0}
+    mixed = {one.name: one for one in advised.mixed}
     blocks = {
         name: len({row.block for row in second.trials if row.setting == name and _good(row)})
         for name in second.document.plan.settings
     }
     # What more settings do not make better needs no more settings: the fewest come first.
     sets = {
-        BEST_ALONE: choosing.combine(found, chosen.settings[:1]),
+        BEST_ALONE: best or choosing.combine(found, chosen.settings[:1]),
         TOGETHER: chosen,
         **({WHOLE: others} if others else {}),
     }
     sets = {name: made for name, made in sets.items() if name in blocks}
-    said, best = [], ""
+    said, kept = [], ""
     for name, made in sets.items():
         what = " and ".join(made.settings) + (" alone" if name == BEST_ALONE else "")
         if name in ranked:
             said.append(f"Measured again, {what}: {ranked[name].gains}.")
-            if not best or _clearly(ranked[name], ranked[best], asked.goal):
-                best = name
+            if not kept or _clearly(ranked[name], ranked[kept], asked.goal):
+                kept = name
+        elif name in mixed:
+            said.append(f"Measured again, {what}: {mixed[name].gains}; but {mixed[name].losses}.")
         elif blocks[name] < LEAST_BLOCKS:
             said.append(
                 f"Measured again, {what}: figures of {counted(blocks[name], 'block')} only, so "
@@ -315,12 +348,14 @@ def _held(
         else:
             said.append(f"Measured again, {what}: not significantly better.")
     words = " ".join(said)
-    if best:
-        return sets[best], words, ""
+    if kept:
+        return sets[kept], words, ""
     if min(blocks[name] for name in sets) < LEAST_BLOCKS:
         more = _more_time(second, _took(second), CONFIRM_SHARE)
-        return Chosen((), {}), words, f"There was no time to measure it again.{more}"
-    return Chosen((), {}), words, "What was better in the sweep was not so when measured again."
+        return NOTHING, words, f"There was no time to measure it again.{more}"
+    if any(name in mixed for name in sets):
+        return NOTHING, words, "What is better by one figure is worse by another."
+    return NOTHING, words, "What was better in the sweep was not so when measured again."
 
 
 def _clearly(one: Setting, other: Setting, goal: Goal) -> bool:
@@ -343,11 +378,13 @@ def _told(
     runs: Sequence[Run | None],
     advised: advice.Advice,
     better: Sequence[Setting],
-    chosen: Chosen,
-    kept: Chosen,
-    added: Added | None,
-    confirmed: str,
-    why_none: str,
+    chosen: Chosen = NOTHING,
+    kept: Chosen = NOTHING,
+    added: Added | None = None,
+    *,
+    confirmed: str = "",
+    why_none: str = "",
+    not_tried: str = "",
 ) -> page.Told:
     first = runs[0]
     assert first is not None
@@ -372,6 +409,7 @@ def _told(
         mixed=[(one.name, f"{one.gains}; but {one.losses}") for one in advised.mixed],
         only_here=[(one.name, f"{one.gains}. Why: {one.only_here}.") for one in advised.only_here],
         added=list(added.lines()) if added else [],
+        not_tried=not_tried,
         left=[*chosen.left, *_dropped(chosen, kept, better, added)],
         not_tested=list(not_tested.items()),
         no_gain=[

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import tomli_w
 
-from skblab.sweep.experiment import Experiment, differing
+from skblab.sweep.experiment import Experiment
 from skblab.sweep.experiment import Setting as Wanted
-from skblab.tune.choosing import Chosen
+from skblab.tune.choosing import Chosen, combine
 from skblab_analysis.formats.run import MOST_NAME
 
 # With fewer blocks no gain of a few per cent is significant (Student's t has two degrees of freedom
@@ -30,21 +30,26 @@ def adding(experiment: Experiment, settings: Sequence[Wanted], *, exact: bool) -
 
 
 def confirming(
-    experiment: Experiment, chosen: Chosen, whole: Chosen | None = None, *, exact: bool = False
+    experiment: Experiment,
+    chosen: Chosen,
+    best: Chosen | None = None,
+    whole: Chosen | None = None,
+    *,
+    exact: bool = False,
 ) -> Experiment:
-    """Return what tries the chosen settings together, and the best of them alone.
+    """Return what tries the chosen settings together, and the best one alone.
 
-    With `whole`, all of which they were chosen, that as well: of two that make up for each other
-    none is needed, and one is.
+    `best` is that, if not the first of those. With `whole`, all of which they were chosen, that as
+    well: of two that make up for each other none is needed, and one is.
     """
-    best = next(one for one in experiment.settings() if one.name == chosen.settings[0])
-    settings = [Wanted(name=TOGETHER, knobs=dict(chosen.knobs))]
-    if differing(experiment, best) != dict(chosen.knobs):
-        settings.append(Wanted(name=BEST_ALONE, knobs=best.knobs))
-    if whole is not None and dict(whole.knobs) != dict(chosen.knobs):
-        settings.append(Wanted(name=WHOLE, knobs=dict(whole.knobs)))
+    first = combine(experiment, chosen.settings[:1]) if best is None else best
+    settings = {TOGETHER: chosen.knobs}
+    for name, more in ((BEST_ALONE, first), (WHOLE, whole)):
+        if more is not None and dict(more.knobs) not in map(dict, settings.values()):
+            settings[name] = more.knobs
+    made = [Wanted(name=name, knobs=dict(knobs)) for name, knobs in settings.items()]
     question = f"Does it hold in fresh boots: {', '.join(chosen.settings)}?"
-    return _of(experiment, settings, question, "-confirm", exact)
+    return _of(experiment, made, question, "-confirm", exact)
 
 
 def _of(
