@@ -44,6 +44,8 @@ SWEEPING = frozenset(
 )
 # A group of slow tests that takes longer is cut into its functions.
 LONG_GROUP_SECONDS = 600.0
+# One that takes no longer may also be the last to begin.
+SHORT_GROUP_SECONDS = 120.0
 # As many commits in a row have all slow tests. Of another number, such as one by the time that is
 # left, slices would not fit together.
 SLICES = 4
@@ -115,15 +117,27 @@ def group(test: str) -> str:
 
 
 def ordered(
-    tests: Iterable[str], durations: Mapping[str, Duration], *, full: bool = False
+    tests: Iterable[str],
+    durations: Mapping[str, Duration],
+    *,
+    full: bool = False,
+    turn: int = 0,
 ) -> list[str]:
-    """Return tests by groups, the longest group first: no worker is left with it in the end."""
+    """Return tests by groups, the longest group first: no worker is left with it in the end.
+
+    Of short groups another one is the first at each `turn`: what comes last may find no time.
+    """
     totals: defaultdict[str, float] = defaultdict(float)
     tests = list(tests)
     for test in tests:
         totals[group(test)] += seconds(test, durations, full=full)
     place = {test: number for number, test in enumerate(tests)}
-    return sorted(tests, key=lambda test: (-totals[group(test)], group(test), place[test]))
+    longest_first = sorted(totals, key=lambda name: (-totals[name], name))
+    long = [name for name in longest_first if totals[name] > SHORT_GROUP_SECONDS]
+    short = longest_first[len(long) :]
+    start = turn % len(short) if short else 0
+    rank = {name: at for at, name in enumerate([*long, *short[start:], *short[:start]])}
+    return sorted(tests, key=lambda test: (rank[group(test)], place[test]))
 
 
 def expected(

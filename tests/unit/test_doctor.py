@@ -19,11 +19,14 @@ from typer.testing import CliRunner
 
 from conftest import Skblab
 from skblab.cli import app
-from skblab.doctor import checks
+from skblab.doctor import checks, hosts
 from skblab.lab import kvm
 from skblab.lab.labroot import Bind
 from skblab.lab.labroot import root as labroot
 from skblab.lab.labroot.root import LabRoot
+from skblab.testbeds import Offered, Sending
+from skblab.testbeds.hosts import Hosts
+from skblab_analysis.base.words import FIXED_SPACE
 
 GIB = checks.GIB
 INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu msr\n"
@@ -398,3 +401,35 @@ def test_on_this_machine(skblab: Skblab, tmp_path: Path) -> None:
         assert check["name"] in table.stdout
         assert bool(check["mend"]) == (check["status"] != "good"), check
     assert as_json.stderr == table.stderr == ""
+
+
+class Bed:
+    """A testbed of hosts that sends and forwards so much."""
+
+    def __init__(self, *offered: Offered, loop: bool = False) -> None:
+        self.offered, self.loop = list(offered), loop
+
+    def offer(self, sending: Sending) -> Offered:
+        found = self.offered.pop(0)
+        assert sending.tester == (self.loop and bool(self.offered))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "status"), [(500_000, "good"), (999_997, "limited"), (1_000_000, "limited")]
+)
+def test_a_tester_is_good_if_the_router_does_not_keep_up(forwarded: int, status: str) -> None:
+    """That three of a million get lost does not make the router the bottleneck."""
+    bed = Bed(Offered(1_000_000, forwarded, forwarded, 1_000_000))
+    alone, rate = hosts._rates(cast(Hosts, bed), {"tester generator": "pktgen"})
+    assert (alone.status, rate.status) == ("limited", status)
+    assert "no loop" in alone.found and "32 flows sent by pktgen" in rate.found
+    assert bool(rate.mend) == (status == "limited")
+
+
+def test_a_tester_with_a_loop_is_measured_alone() -> None:
+    half = Offered(1_000_000, 700_000, 700_000, 500_000)
+    bed = Bed(half, half, loop=True)
+    alone, _ = hosts._rates(cast(Hosts, bed), {"tester generator": "pktgen"})
+    assert alone.status == "good"
+    assert alone.found.replace(FIXED_SPACE, " ").startswith("1 400 000 packets/s")

@@ -43,6 +43,11 @@ def test_the_longest_group_comes_first_and_whole() -> None:
     took["a::1"] = Duration(1, full_seconds=60)
     assert schedule.expected(tests, took, 2, full=True) == 60
     assert schedule.ordered(tests, took, full=True) == ["a::1", "b::2", "b::1", "c::1"]
+    # At each turn another one of the short groups is the last.
+    took = {"a::1": Duration(1000), **{f"{name}::1": Duration(9) for name in "bcd"}}
+    turns = [schedule.ordered(took, took, turn=turn) for turn in range(4)]
+    assert {tests[0] for tests in turns} == {"a::1"}
+    assert [tests[-1] for tests in turns] == ["d::1", "b::1", "c::1", "d::1"]
     # A file that has gone, or a new name of one, is no group of its own.
     root = Path(__file__).parents[2]
     named = schedule.APART | schedule.SWEEPING

@@ -32,6 +32,8 @@ STREAM = Stream(family=4, frame=64, flows=32)
 SECONDS = 1.0
 # More than any port sends in that time.
 PACKETS = 200_000_000
+# A router that forwards more of what is sent is hardly the bottleneck.
+ENOUGH = 0.98
 # What a command is good for, that a sweep on hosts may ask for.
 TOOLS = {
     "nft": "no knob `netfilter`",
@@ -72,6 +74,13 @@ def run_all(file: Path, reporter: Reporter) -> Iterator[Check]:
         yield from _tools(wanted, testbed)
         try:
             testbed.prepare(Traffic())
+            yield Check(
+                name="cables",
+                status="good",
+                found="packets come from the generator through the router to the sink",
+                means="the ports are joined as the hosts file has it",
+            )
+            yield from _rates(testbed, facts)
         except CableError as error:
             yield Check(
                 name="cables",
@@ -80,14 +89,14 @@ def run_all(file: Path, reporter: Reporter) -> Iterator[Check]:
                 means="packets do not come from the generator to the sink",
                 mend="look at the cables, and at the ports in the hosts file",
             )
-            return
-        yield Check(
-            name="cables",
-            status="good",
-            found="packets come from the generator through the router to the sink",
-            means="the ports are joined as the hosts file has it",
-        )
-        yield from _rates(testbed, facts)
+        except SkblabError as error:
+            yield Check(
+                name="packets",
+                status="missing",
+                found=one_line(str(error)),
+                means="a trial of a sweep would fail so, too",
+                mend="do what that line says, then run this again",
+            )
 
 
 def _machines(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
@@ -190,7 +199,7 @@ def _rates(testbed: Hosts, facts: dict[str, str]) -> Iterator[Check]:
         f"{number(round(sent))} packets/s of {STREAM} sent by {by}, and "
         f"{number(round(forwarded))} packets/s of them forwarded"
     )
-    if found.forwarded < found.sent:
+    if found.forwarded < ENOUGH * found.sent:
         means = "the tester sends more than the router forwards"
         yield Check(name="rate", status="good", found=said, means=means)
         return
@@ -198,6 +207,6 @@ def _rates(testbed: Hosts, facts: dict[str, str]) -> Iterator[Check]:
         name="rate",
         status="limited",
         found=said,
-        means="the router forwards all of it: no setting that makes it faster will be seen",
+        means="the router forwards nearly all of it: no setting that makes it faster will be seen",
         mend="use another tester (docs/howto/use-another-tester.md), or give the router more to do",
     )
