@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 from importlib import resources
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutated import contents, examples, value_or_line
-from skblab.knobs import applying, keys, rules
+from skblab.knobs import applying, commands, keys, rules
 from skblab.knobs.applying import Applier, Undo
 from skblab.knobs.base import UNABLE, Unable
 from skblab.knobs.commands import Commands
@@ -456,6 +457,87 @@ def test_a_value_is_one_word_of_the_shell(
     [found] = turned(folder, knob, value)
     assert not found.invalid
     assert not (folder / "it").exists()
+
+
+# Each has a file `ran` made by a shell that runs a part of it.
+RUNNING = ("a; >ran;", "$(>ran)", "`>ran`", "' >ran '", '"; >ran; "', "a[$(>ran)]", "}; >ran; #")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "sh -c 'echo {value} >it'",
+        'sh -c "echo {value} >it"',
+        '"$(sh -c "echo {value}")"',
+        '"$(case x in a) sh -c "echo {value}";; esac)"',
+        "echo `echo {value}`",
+        "sh <<END\necho {value}\nEND",
+        "echo $(( {value} ))",
+        "echo ${x:-{value}}",
+        "echo \\{value}",
+        "echo $'\\' {value} '",
+        "(a)# '\necho {value} # '",
+        "echo a\\\n#' {value}'",
+        ": # {value}",
+    ],
+)
+def test_a_value_within_quotes_is_refused(tmp_path: Path, template: str) -> None:
+    for which in ("set", "restore"):
+        assert commands.fault(which, template).startswith("has {value} within quotes or the like")
+    assert commands.fault("get", template.replace("{value}", "{port}")).startswith("has {port} wi")
+    text = HEAD + COMMANDS.replace("echo {value} >it", "sh -c 'echo {value} >it'")
+    assert refused(tmp_path, text).startswith("5: commands.fast.set: has {value} within quotes")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "echo {value} >it",
+        "echo \"a 'b\" 'c \"d' {value} # it's",
+        'echo "$(echo "a)" \'b)\' # c)\n)" {value}',
+        'it={value}; echo "${it#x} `echo a`" $#',
+        'case {value} in a) echo "$(echo b)" ;; esac; echo {port}',
+        "sh -c 'echo \"$1\" >it' sh {value}",
+        'x=$(echo "(" {value}); echo {port}',
+    ],
+)
+def test_a_value_outside_of_quotes_is_a_word(tmp_path: Path, template: str) -> None:
+    assert commands.fault("set", template) == ""
+    for value in RUNNING:
+        # What is printed is put back first, and then at the end.
+        getting = f"printf '%s\\n' {shlex.quote(value)}"
+        turned(tmp_path, own(tmp_path, template, getting, template), 5)
+        assert not (tmp_path / "ran").exists()
+
+
+@given(
+    template=st.lists(
+        st.sampled_from(
+            [
+                *("{value}", "{value}", "echo", "a", " ", "\n", "'", '"', '"', "\\", "#", ";", "|"),
+                *("$(", "(", ")", "`", "${x:-", "${x}", "}", "$'", "$", "$((", "))", "[[", "{"),
+                *("<<E\n", "\nE\n", "case a in a)", ";; esac"),
+            ]
+        ),
+        max_size=12,
+    ).map(lambda parts: "".join([*parts, " {value}"])),
+    value=st.sampled_from(RUNNING),
+)
+@examples
+def test_no_part_of_a_value_is_run(
+    tmp_path_factory: pytest.TempPathFactory, template: str, value: str
+) -> None:
+    if commands.fault("set", template):
+        return
+    # As a person pastes it, and as skblab runs it.
+    knob = Commands("own", template, "true", template)
+    folder = tmp_path_factory.mktemp("own")
+    for text in (knob.by_hand(value), knob.put_back(HERE, value)):
+        for shell in filter(None, map(shutil.which, ("sh", "bash"))):
+            subprocess.run(
+                [shell, "-c", text], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True
+            )
+            assert not (folder / "ran").exists()
 
 
 def test_a_value_may_look_like_a_placeholder(tmp_path: Path) -> None:

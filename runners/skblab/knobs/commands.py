@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Knobs that are commands of the user's own, which `[commands.NAME]` of an experiment file has.
 
-`{value}` and `{port}` in a command are replaced by one word of the shell each, quoted by us. All
-else is the user's, and a shell's on the device under test, in its namespace.
+`{value}` and `{port}` in a command are one word of the shell each: a variable in quotes, so that no
+shell ever reads a value, which may be anything that a machine prints, as text of the command. They
+stand outside of all quotes, for these may be around a command of another shell. All else is the
+user's, and a shell's on the device under test, in its namespace.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
-from skblab.knobs import perport
+from skblab.knobs import perport, shellquote
 from skblab.knobs.base import DEVICE, Check, Form, Independent, able, shown
 from skblab.knobs.keys import PORT
 from skblab.knobs.values import Value
@@ -25,6 +27,9 @@ LONGEST, LONGEST_COMMAND = 200, 4000
 _LINE = re.compile(r"(\S+) (said|failed) ?(.*)")
 # A shell's own variable, where ours was meant.
 _OTHERS = re.compile(r"\$\{(?:value|port)\}")
+_PLACE = re.compile(r"\{(?:value|port)\}")
+# Where a command finds them; commands.sh sets these.
+_VARIABLES = {VALUE: '"$skblab_value"', PORT: '"$skblab_port"'}
 
 
 class Words:
@@ -71,6 +76,14 @@ def fault(which: str, template: str) -> str:
         return f"has no {VALUE}: write it where the value goes"
     if which == "get" and VALUE in template:
         return f"has {VALUE}, and is to find it out: leave it away"
+    plain = set(shellquote.plain(template))
+    for place in _PLACE.finditer(template):
+        if not plain.issuperset(range(*place.span())):
+            return (
+                f"has {place[0]} within quotes or the like, where a shell may run what it stands "
+                "for: write it outside of them, and hand it to another shell as a word, such as "
+                f"sh -c 'echo \"$1\"' sh {place[0]}"
+            )
     return ""
 
 
@@ -94,7 +107,9 @@ class Commands(Independent):
     def get(self, machine: Machine) -> str:
         """Print what `get` prints, for each port if a command names it."""
         ports = perport.ports(machine, each=self._each)
-        return _script(machine, (f"ask {port} {_call(self.getting, port)}" for port in ports))
+        return _script(
+            machine, (f"ask {shlex.quote(port)} {_call(self.getting)}" for port in ports)
+        )
 
     def state(self, printed: str) -> str:
         """Return the values; SkblabError for a command that failed, or printed no single line."""
@@ -138,14 +153,15 @@ class Commands(Independent):
 
     def by_hand(self, value: Value) -> str:
         """Return the user's command."""
-        return _filled(self.setting, DEVICE, str(value))
+        return _filled(self.setting, {VALUE: shlex.quote(str(value)), PORT: DEVICE})
 
     def _run(self, machine: Machine, which: str, template: str, state: str) -> str:
         texts = perport.read(machine, state, each=self._each)
         return _script(
             machine,
             (
-                f"run {shlex.quote(which + _of(port))} {_call(template, port, texts[port])}"
+                f"run {shlex.quote(which + _of(port))} {_call(template)} {shlex.quote(port)} "
+                f"{shlex.quote(texts[port])}"
                 for port in perport.ports(machine, each=self._each)
             ),
         )
@@ -155,14 +171,13 @@ def _of(port: str) -> str:
     return "" if port == perport.WHOLE else f" for {port}"
 
 
-def _filled(template: str, port: str, value: str) -> str:
+def _filled(template: str, words: Mapping[str, str]) -> str:
     """Return a command with its words; a value may look like the other placeholder."""
-    words = {VALUE: shlex.quote(value), PORT: shlex.quote(port)}
-    return re.sub(r"\{(?:value|port)\}", lambda found: words[found[0]], template)
+    return _PLACE.sub(lambda found: words[found[0]], template)
 
 
-def _call(template: str, port: str, value: str = "") -> str:
-    return shlex.quote(_filled(template, port, value))
+def _call(template: str) -> str:
+    return shlex.quote(_filled(template, _VARIABLES))
 
 
 def _script(machine: Machine, calls: Iterable[str]) -> str:

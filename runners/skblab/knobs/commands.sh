@@ -7,15 +7,15 @@ out=$(mktemp -d)/said
 trap 'rm -r "${out%/said}"' EXIT
 
 # Runs a command; how it ended is in $status, and what it complained of last in $why.
-try() { # command
+try() { # command port value
 	status=0
-	sh -c "$1" >"$out" 2>"$out.2" </dev/null || status=$?
+	skblab_port=$2 skblab_value=$3 sh -c "$1" >"$out" 2>"$out.2" </dev/null || status=$?
 	[ "$status" = 0 ] || why=$(awk 'NF { last = $0 } END { print last }' "$out.2")
 }
 
 # Prints for one port, or for none: how it ended and its complaint, or what was printed, line by line.
 ask() { # port command
-	try "$2"
+	try "$2" "$1" ""
 	if [ "$status" != 0 ]; then
 		printf '%s failed exit %s: %s\n' "$1" "$status" "${why:-it said nothing}"
 	else
@@ -26,8 +26,8 @@ ask() { # port command
 	fi
 }
 
-run() { # which command
-	try "$2"
+run() { # which command port value
+	try "$2" "$3" "$4"
 	[ "$status" = 0 ] || {
 		echo "$1 failed, exit $status: ${why:-it said nothing}" >&2
 		exit 1

@@ -87,10 +87,12 @@ A knob of your own is three shell commands. `NAME` is then a knob like others:
     [matrix]
     txqueuelen = [10, 500]
 
-`{value}` and `{port}` become one word of the shell each; skblab quotes it, so write no quotes
-around it. Everything else is yours and the shell's: each command is run by `sh -c`, as root, on the
-device under test and in the router's network namespace, without input. With `{port}` in any of the
-three, all are run for each port in turn.
+`{value}` and `{port}` become one word of the shell each; skblab quotes it and refuses it within
+quotes of yours. Another shell (`sh -c`, `ssh`, `eval`) would read a value as its text: hand it over
+as a word, such as `sh -c 'echo "$1" >file' sh {value}`, or by standard input. Everything else is
+yours and the shell's: each command is run by `sh -c`, as root, on the device under test and in the
+router's network namespace, without input. With `{port}` in any of the three, all are run for each
+port in turn.
 
 `get` prints one line, which has to be the value after `set`; otherwise the setting is refused.
 From one value to the next, only `set` runs. `restore` gets the line that `get` printed before the
