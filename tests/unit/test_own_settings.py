@@ -154,6 +154,31 @@ def test_where_a_sysctl_is(name: str, path: str) -> None:
             '[baseline]\nrp_filter = 1\nsysctl."net.ipv4.conf.{port}.rp_filter" = 2\n',
             "5: baseline.sysctl.net.ipv4.conf.{port}.rp_filter: the knob rp_filter sets it as well",
         ),
+        (
+            '[baseline]\nrp_filter = 1\nsysctl."net.ipv4.conf.r0.rp_filter" = 2\n',
+            "5: baseline.sysctl.net.ipv4.conf.r0.rp_filter: the knob rp_filter sets it as well",
+        ),
+        (
+            '[baseline]\nip_forward = true\nsysctl."net.ipv4.conf.all.forwarding" = 1\n',
+            "5: baseline.sysctl.net.ipv4.conf.all.forwarding: the knob ip_forward sets it as well",
+        ),
+        (
+            '[baseline]\nsysctl."net.x.{port}.y" = 1\n[[setting]]\nname = "a"\n'
+            'knobs = { sysctl."net.x.r1.y" = 2 }\n',
+            "7: setting.0.knobs.sysctl.net.x.r1.y: sysctl.net.x.{port}.y sets it as well: use one",
+        ),
+        *(
+            (f'[baseline]\nsysctl."{key}" = {value}\n', f"4: baseline.sysctl.{key}: {said}")
+            for key, value, said in (
+                ("kernel.modules_disabled", "1", "1: kernel/modules_disabled cannot be put back: "),
+                ("kernel.modules_disabled", "true", "true: kernel/modules_disabled cannot be put"),
+                ("kernel.kexec_load_disabled", "0", "0: kernel/kexec_load_disabled cannot be put"),
+                ("kernel.unprivileged_bpf_disabled", '" 1"', "' 1': kernel/unprivileged_bpf_dis"),
+                ("kernel.yama.ptrace_scope", "3", "3: kernel/yama/ptrace_scope cannot be put ba"),
+                ("net.ipv6.conf.all.disable_ipv6", "1", "1: net/ipv6/conf/all/disable_ipv6 canno"),
+                ("net.ipv6.conf.{port}.disable_ipv6", "1", "1: net/ipv6/conf/{port}/disable_ipv6"),
+            )
+        ),
         (f"[baseline]\nfats = 1\n{COMMANDS}", "4: baseline.fats: no such knob; the nearest is `fa"),
         (f"[baseline]\nfast = 0.5\n{COMMANDS}", "4: baseline.fast: 0.5: expected what the command"),
         (f'[baseline]\nfast = " a"\n{COMMANDS}', "4: baseline.fast: ' a': expected what the comm"),
@@ -341,6 +366,20 @@ def test_a_sysctl_that_is_not_there_is_skipped() -> None:
         KNOBS["sysctl.net.x"].state(f"{UNABLE} no such file\n")
     with pytest.raises(SkblabError, match="it has nothing of r1"):
         applying.state("sysctl.net.{port}.x", HERE, "r0=1\n")
+
+
+def test_sysctls_that_can_be_put_back_are_taken(tmp_path: Path) -> None:
+    for value in (0, 2):
+        assert KNOBS["sysctl.kernel.unprivileged_bpf_disabled"].check(value) == value
+    text = f"""{HEAD}
+[baseline]
+rp_filter = 1
+sysctl."net.ipv4.conf.r2.rp_filter" = 1
+sysctl."net.ipv4.conf.default.rp_filter" = 1
+sysctl."net.x.r0.y" = 1
+sysctl."net.x.r1.y" = 1
+"""
+    assert read(str(written(tmp_path, text)))
 
 
 def test_advice_has_sysctls_and_leaves_commands_to_the_user() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs import keys, perport
+from skblab.knobs import keys, oneway, perport
 from skblab.knobs.base import DEVICE, Check, Form, Independent, able, shown
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
@@ -16,11 +16,16 @@ from skblab.machine.device import Machine, script_inside
 LONGEST = 200
 
 
+@dataclass(frozen=True)
 class Texts:
-    """Values that are a whole number, a truth value (1 or 0) or a text."""
+    """Values that are a whole number, a truth value (1 or 0) or a text; `path` is what has them."""
+
+    path: str
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if a line of /proc/sys cannot be like it."""
+        if why := oneway.why_not(self.path, _text(value)):
+            raise ValueError(f"{shown(value)[: LONGEST + 2]}: {self.path} {why}")
         if isinstance(value, (bool, int)) and abs(value) < 1 << 64:
             return value
         if (
@@ -51,9 +56,13 @@ class AnySysctl(Independent):
 
     name: str
     sentence: str = "A sysctl."
-    check: Check = field(default_factory=Texts)
     needs: str = ""
     boot: bool = False
+
+    @property
+    def check(self) -> Check:
+        """Which values it takes."""
+        return Texts(keys.path(self.name))
 
     @property
     def _each(self) -> bool:

@@ -72,8 +72,9 @@ Any sysctl, by its key in quotes, as sysctl(8) has it:
 `{port}` is each port of the router in turn. A sysctl of a network namespace is set in the router's,
 one of the whole machine in that of its first process. A value is a whole number, `true` or `false`
 (1 or 0), or a text. If the kernel shows another value than the one that was written, the setting is
-refused. A sysctl that cannot be read, or not be written, is skipped. `--set` of `skblab profile`
-takes `sysctl.KEY=VALUE` as well.
+refused. A sysctl that cannot be read, or not be written, is skipped. skblab refuses what no write
+puts back, such as `net.ipv6.conf.all.disable_ipv6`. `--set` of `skblab profile` takes
+`sysctl.KEY=VALUE` as well.
 
 ### `[commands.NAME]`
 

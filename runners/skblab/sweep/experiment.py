@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -57,6 +57,10 @@ _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 MOST_TRIALS = 1_000_000
 # No sysctl is in so many tables.
 DEEPEST = 20
+# Of the router, in every testbed.
+PORTS = ("r0", "r1")
+# devinet.c: both are one number.
+_ALIASES = {"net/ipv4/conf/all/forwarding": "net/ipv4/ip_forward"}
 
 
 class _Part(BaseModel):
@@ -417,11 +421,24 @@ def _written(name: str) -> tuple[str, ...]:
 
 
 def _twice(experiment: Experiment) -> Iterator[tuple[tomlfile.Place, str]]:
-    """Yield sysctls that a knob sets as well: each would put back what the other has set."""
+    """Yield sysctls that are set in two ways: each would put back what the other has set."""
     given = {name: place for place, name, _ in _given(experiment)}
-    for name, knob in KNOBS.items():
-        if name in given and isinstance(knob, Sysctl):
-            others = {f"sysctl.{key.replace('/', '.')}" for key in knob.keys}
-            others |= {one.replace("{device}", keys.PORT) for one in others}
-            for other in sorted(others & given.keys()):
-                yield given[other], f"the knob {name} sets it as well: use one of them"
+    setters = {
+        path: name
+        for name, knob in KNOBS.items()
+        if name in given and isinstance(knob, Sysctl)
+        for path in _same(path.replace("{device}", keys.PORT) for path in knob.keys)
+    }
+    for name in filter(keys.is_sysctl, given):
+        paths = _same([keys.path(name)])
+        if others := {setters[path] for path in paths & setters.keys()}:
+            other = min(others)
+            what = "" if keys.is_sysctl(other) else "the knob "
+            yield given[name], f"{what}{other} sets it as well: use one of them"
+        setters |= dict.fromkeys(paths, name)
+
+
+def _same(paths: Iterable[str]) -> set[str]:
+    """Return what sysctls are set by paths with `{port}`, each by one path of those that it has."""
+    found = {path.replace(keys.PORT, port) for path in paths for port in PORTS}
+    return {_ALIASES.get(path, path) for path in found}
