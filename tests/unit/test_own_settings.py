@@ -428,8 +428,34 @@ def test_commands_set_a_value_and_put_back_what_was_printed(tmp_path: Path) -> N
         ("1", "two words", False),
     ]
     assert (tmp_path / "log").read_text().split("\n") == [
-        *("set", "1", "set", "two words", "restore", "first", ""),
+        *("restore", "first", "set", "1", "set", "two words", "restore", "first", ""),
     ]
+
+
+def test_a_value_that_restore_does_not_take_is_never_set(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("first\n")
+    for why, kind in (("no such card", SkblabError), ("Operation not supported", Unable)):
+        knob = own(tmp_path, "echo {value} >it", "cat it", f": {{value}}; echo {why} >&2; exit 4")
+        said = f"not set, as it could not be put back: own: restore failed, exit 4: {why}"
+        with pytest.raises(kind, match=f"^{said}$") as error:
+            turned(tmp_path, knob, 5)
+        assert type(error.value) is kind
+        assert (tmp_path / "it").read_text() == "first\n"
+        assert not (tmp_path / "undo.jsonl").exists()
+
+
+def test_what_was_put_back_is_not_put_back_again(tmp_path: Path) -> None:
+    undo = Undo(tmp_path / "undo.jsonl")
+    for name in ("a", "b", "c", "d"):
+        fails = f"; test -e {tmp_path}/mended" if name in "bc" else ""
+        undo.add(name, f"echo {name} >>{tmp_path}/log{fails}")
+    assert undo.replay(LocalTransport()) == ["c: exit 1", "b: exit 1"]
+    assert [name for name, _ in undo.scripts()] == ["c", "b"]
+    (tmp_path / "mended").touch()
+    (tmp_path / "log").unlink()
+    assert undo.replay(LocalTransport()) == []
+    assert (tmp_path / "log").read_text() == "c\nb\n"
+    assert not undo.file.exists()
 
 
 def test_commands_of_each_port(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from skblab.knobs.registry import ALIKE, KNOBS, REMAKING
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 from skblab.machine.transport import Transport, TransportError
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 
@@ -81,7 +82,7 @@ class Undo:
     def add(self, knob: str, script: str) -> None:
         """Add a script, on disk before this returns."""
         with self.file.open("a") as file:
-            file.write(json.dumps({"knob": knob, "script": script}) + "\n")
+            file.write(_line(knob, script))
             file.flush()
             os.fsync(file.fileno())
 
@@ -97,31 +98,51 @@ class Undo:
         return found[::-1]
 
     def replay(self, transport: Transport) -> list[str]:
-        """Put everything back; return what could not be, in words. The journal goes if all was."""
-        wrong = _do(transport, self.scripts())
-        if not wrong:
+        """Put everything back; return what could not be, in words.
+
+        The journal has only that afterwards: what was put back is not put back again. It goes if
+        all was.
+        """
+        failed = _do(transport, self.scripts())
+        if failed:
+            lines = (_line(one.knob, one.script) for one in reversed(failed))
+            disk.write_whole(self.file, "".join(lines))
+        else:
             self.file.unlink(missing_ok=True)
-        return wrong
+        return [one.why for one in failed]
 
 
-def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
-    """Run each knob's script; return what failed, in words.
+def _line(knob: str, script: str) -> str:
+    return json.dumps({"knob": knob, "script": script}) + "\n"
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A knob's script that failed, and why, in words."""
+
+    knob: str
+    script: str
+    why: str
+
+
+def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[_Failed]:
+    """Run each knob's script; return what failed, in the same order.
 
     One may need another's first, as segmentation needs checksums: what fails is tried again as long
     as something else succeeds.
     """
-    waiting, wrong = list(scripts), [""]
-    while waiting and wrong:
-        failed, wrong = [], []
+    waiting = list(scripts)
+    while waiting:
+        failed = []
         for knob, script in waiting:
             done = transport.script(script)
             if done.status != 0:
-                failed.append((knob, script))
                 said = REFUSED.sub("the kernel refuses this value", one_line(done.stderr))
-                wrong.append(f"{knob}: {said or f'exit {done.status}'}")
+                why = f"{knob}: {said or f'exit {done.status}'}"
+                failed.append(_Failed(knob, script, why))
         if len(failed) == len(waiting):
-            return wrong
-        waiting = failed
+            return failed
+        waiting = [(one.knob, one.script) for one in failed]
     return []
 
 
@@ -289,9 +310,19 @@ class Applier:
         }
 
     def _note(self, name: str, known: str) -> None:
-        """Have on disk how to undo a knob, if it was not set yet."""
+        """Have on disk how to undo a knob, if it was not set yet.
+
+        Where that is a command of the user's own, it has to work with what there is: what cannot be
+        put back would be in the way of all that comes later.
+        """
         if name not in self._first:
-            self._undo.add(name, undoing(name, self._machine, known, self._knobs))
+            script = undoing(name, self._machine, known, self._knobs)
+            if isinstance(self._knobs[name], Reversible):
+                self._seen = {}
+                _require_done(
+                    _do(self._transport, [(name, script)]), "not set, as it could not be put back"
+                )
+            self._undo.add(name, script)
             self._first[name] = known
 
     def _change(
@@ -313,11 +344,7 @@ class Applier:
             scripts.append((name, restoring(name, self._machine, known, self._knobs)))
         if scripts:
             self._seen = {}
-        if wrong := _do(self._transport, scripts):
-            said = f"not set: {'; '.join(wrong)}"
-            # Some drivers show a setting and have nothing to set it with (EOPNOTSUPP).
-            impossible = all(fault.endswith(NOT_SUPPORTED) for fault in wrong)
-            raise Unable(said) if impossible else SkblabError(said)
+        _require_done(_do(self._transport, scripts), "not set")
 
     def forget(self) -> None:
         """Take nothing that was read for what there is now: something went wrong since."""
@@ -371,6 +398,15 @@ class Applier:
         done = self._transport.script(text).check("reading settings")
         _, *parts = done.stdout.split(f"{_MARK} ")
         return {name: printed for name, _, printed in (part.partition("\n") for part in parts)}
+
+
+def _require_done(failed: Sequence[_Failed], what: str) -> None:
+    """Raise SkblabError for what failed; Unable if it is that a driver has nothing for it."""
+    if failed:
+        said = f"{what}: {'; '.join(one.why for one in failed)}"
+        # Some drivers show a setting and have nothing to set it with (EOPNOTSUPP).
+        impossible = all(one.why.endswith(NOT_SUPPORTED) for one in failed)
+        raise Unable(said) if impossible else SkblabError(said)
 
 
 def _differing(wanted: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

@@ -97,8 +97,10 @@ port in turn.
 
 `get` prints one line, which has to be the value after `set`; otherwise the setting is refused.
 From one value to the next, only `set` runs. `restore` gets the line that `get` printed before the
-first `set`. A command fails by its exit status: the setting is then refused, and the reason is the
-last line of standard error. A `get` that prints `skblab-unable: WHY` has the setting skipped.
+first `set`. It may run several times, also without `set` before it: skblab first tries it with that
+line, and refuses the setting if it fails; and what a killed run has left may be put back again. A
+command fails by its exit status: the setting is then refused, and the reason is the last line of
+standard error. A `get` that prints `skblab-unable: WHY` has the setting skipped.
 
 ### `netfilter = "my-rules.nft"`
 

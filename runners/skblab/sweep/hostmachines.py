@@ -208,7 +208,7 @@ def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter)
         if wrong := undo.replay(router):
             raise SkblabError(
                 f"could not restore {host}: {'; '.join(wrong)}; the scripts that do are in "
-                f"{undo.file}"
+                f"{undo.file}: delete it once you have put that back by hand"
             )
     reporter.say(f"restored {count} settings of a killed sweep on {host}")
 
