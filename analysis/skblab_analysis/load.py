@@ -54,6 +54,8 @@ class Run:
     tables: Mapping[type[Numbered], tuple[Numbered, ...]]
     series: tuple[Series, ...]
     journal: tuple[Event, ...]
+    # Whether others are compared with the baseline that the run was made with: see `against`.
+    as_planned: bool = True
 
     @property
     def booted(self) -> bool:
@@ -77,6 +79,9 @@ class Run:
     @cached_property
     def alike(self) -> Mapping[str, bool | None]:
         """By setting, whether it is the baseline's own state; None, or not there: not known."""
+        if not self.as_planned:
+            # A setting has readings of what it sets, and none of what the new baseline sets more.
+            return {}
         return identical(self.settings, self.trials, self.document.plan.baseline)
 
     @property
@@ -93,7 +98,8 @@ class Run:
         """Return the run with another of its settings as the one that others are compared with.
 
         What was the baseline is a setting like others then, and so is what it was measured as a
-        second time: of the new one it is not known by how much it differs from itself.
+        second time: of the new one it is not known by how much it differs from itself, nor which
+        settings are its own state.
         """
         plan = self.document.plan
         settings = (baseline, *(name for name in plan.settings if name not in (baseline, AGAIN)))
@@ -102,7 +108,10 @@ class Run:
         }
         changed = plan.model_copy(update={"baseline": baseline, "settings": settings})
         return replace(
-            self, document=self.document.model_copy(update={"plan": changed}), tables=tables
+            self,
+            document=self.document.model_copy(update={"plan": changed}),
+            tables=tables,
+            as_planned=False,
         )
 
     def ledgers(self, clock: Clock = "wall") -> list[Ledger]:

@@ -69,6 +69,26 @@ def test_a_run_without_readings_marks_nothing(tmp_path: Path) -> None:
     assert load(searches.finished_run(tmp_path)).identical == frozenset()
 
 
+def test_of_another_baseline_no_setting_is_known_to_be_its_own_state(tmp_path: Path) -> None:
+    """`one` leaves alone what `both` sets as well, and has no reading of it."""
+    two = ReadBack(knob="gro", value="off", before="on", wanted="off", after="off")
+    path = sweep(
+        tmp_path,
+        [
+            ("baseline", ()),
+            ("both", [read_back("1", "0"), two]),
+            ("one", [read_back("1", "0")]),
+            ("none", [read_back("0", "1")]),
+        ],
+    )
+    run = load(path)
+    assert run.alike == {"both": False, "one": False, "none": True}
+    assert run.against("both").alike == {}
+    assert run.against("both").identical == frozenset()
+    # What was asked of the run itself is still known.
+    assert run.identical == {"none"}
+
+
 @pytest.mark.parametrize("of_baseline", ["none", "invalid"])
 def test_where_the_baseline_was_not_read_it_is_not_known(of_baseline: str) -> None:
     """In the second block the baseline has no good trial: what was there before is not its own."""
