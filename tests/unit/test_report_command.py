@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,9 @@ def test_several_runs_have_one_page(skblab_here: Skblab, folders: list[str]) -> 
     done = skblab_here("report", *folders)
     page = Path(done.stdout.strip())
     assert page.parent.parent == Path(folders[0]).parent
-    assert page.parent.name == f"report-{Path(folders[0]).name}-and-1-more"
+    assert re.fullmatch(
+        rf"report-{re.escape(Path(folders[0]).name)}-and-1-more-[0-9a-f]{{8}}", page.parent.name
+    )
     assert "report of 2 runs" in page.read_text()
     assert all((Path(folder) / "report" / "index.html").is_file() for folder in folders)
 
@@ -54,6 +58,44 @@ def test_several_runs_have_their_page_where_asked(
     assert (out / "index.html").is_file()
     assert [one["folder"] for one in json.loads(done.stdout)] == folders
     assert f"one page of all: {out / 'index.html'}" in done.stderr
+
+
+def test_other_runs_have_another_page(
+    skblab_here: Skblab, folders: list[str], tmp_path: Path
+) -> None:
+    first, second = folders
+    third = str(shutil.copytree(second, tmp_path / "third"))
+    # Of the same name, elsewhere.
+    elsewhere = str(shutil.copytree(second, tmp_path / "elsewhere" / Path(second).name))
+    pages = [
+        skblab_here("report", first, *others).stdout
+        for others in ((second,), (third,), (elsewhere,), (second, third), (third, second))
+    ]
+    assert len(set(pages)) == len(pages)
+    assert skblab_here("report", first, f"{second}/").stdout == pages[0]
+    assert all(Path(page.strip()).is_file() for page in pages)
+
+
+@pytest.mark.parametrize("where", ["", "report", "report/deeper"])
+@pytest.mark.parametrize("of_run", [0, 1])
+def test_no_run_loses_its_page_to_that_of_several(
+    skblab_here: Skblab, folders: list[str], tmp_path: Path, where: str, of_run: int
+) -> None:
+    for folder in folders:
+        skblab_here("report", folder)
+    before = [(Path(folder) / "report" / "index.html").read_bytes() for folder in folders]
+    # By another name of the same folder.
+    (tmp_path / "link").symlink_to(folders[of_run])
+    for output in (f"{folders[of_run]}/{where}", f"{tmp_path}/link/{where}"):
+        done = skblab_here("report", *folders, "--output", output)
+        assert done.returncode == 2
+        [line] = done.stderr.splitlines()
+        assert f"cannot put the page of several runs into {Path(output)}: that is in" in line
+        assert line.endswith("expected a folder outside of the runs")
+    for folder, page in zip(folders, before, strict=True):
+        assert (Path(folder) / "report" / "index.html").read_bytes() == page
+        assert not (Path(folder) / "index.html").exists()
+        assert not (Path(folder) / "report" / "deeper").exists()
 
 
 def test_one_run_goes_nowhere_else(skblab_here: Skblab, folders: list[str], tmp_path: Path) -> None:

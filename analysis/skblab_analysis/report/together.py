@@ -7,6 +7,7 @@ beside it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import counted, joined
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import runs
@@ -25,6 +27,8 @@ from skblab_analysis.report.pictures import GnuplotRunner
 
 # So many runs are named in the title.
 NAMED = 3
+# Digits of what tells runs from others in a folder's name.
+DIGITS = 8
 _TAG = re.compile(r"<[A-Za-z/][^<>]*>")
 _HEADING = re.compile(r"^(</?h)([1-5])\b")
 _NAMED = re.compile(r'\b(id|aria-labelledby|aria-describedby|href)="([^"]*)"')
@@ -54,14 +58,24 @@ class Together:
 
 
 def default_folder(found: Sequence[Path]) -> Path:
-    """Return where the page of several runs is put: beside the first of them."""
+    """Return where the page of several runs is put: beside the first of them, by all their names.
+
+    The same runs in the same order have the same folder, and others another one.
+    """
     first = found[0].resolve()
-    return first.parent / f"report-{first.name}-and-{len(found) - 1}-more"
+    # Two runs of one name are told apart by where they are.
+    names = [os.path.relpath(run.resolve(), first.parent) for run in found]
+    key = hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()[:DIGITS]
+    return first.parent / f"report-{first.name}-and-{len(found) - 1}-more-{key}"
 
 
 def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None) -> Together:
-    """Write one page of several runs into `folder`, and each run's own; RecordError as there."""
+    """Write one page of several runs into `folder`, and each run's own; RecordError as there.
+
+    UsageError if the folder is a run, or in one, whose own page would be lost.
+    """
     found = [load(run_dir) for run_dir in run_dirs]
+    _outside(run_dirs, folder)
     made = tuple(write(run, gnuplot) for run in found)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +95,16 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
         synthetic=any(run.document.synthetic for run in found),
     )
     return Together(write_page(folder, text), made)
+
+
+def _outside(run_dirs: Sequence[Path], folder: Path) -> None:
+    """Raise UsageError if a folder is one of the runs, or in one."""
+    for run_dir in run_dirs:
+        if folder.resolve().is_relative_to(run_dir.resolve()):
+            raise UsageError(
+                f"cannot put the page of several runs into {folder}: that is in the run {run_dir}, "
+                "which has its own page; expected a folder outside of the runs"
+            )
 
 
 def title(found: Sequence[Run]) -> str:
