@@ -14,6 +14,7 @@ import searches
 import synthetic_run
 from test_report import fake_gnuplot
 
+from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.sampled import Sampled, difference
 from skblab_analysis.exact import summary as exact
 from skblab_analysis.load import load
@@ -163,6 +164,104 @@ def test_one_name_of_two_settings_is_not_compared(tmp_path: Path) -> None:
         "in run 1 and in run 2 and run 3, NAPI threads is not the same: "
         "threaded: 1 in run 1, 2 in run 2."
     )
+
+
+def setting_runs(tmp_path: Path, *readings: ReadBack) -> list[Path]:
+    """Return runs of the same settings, of which one is read back to be this."""
+    folders = []
+    for number, reading in enumerate(readings):
+        folder = RunFolder.create(tmp_path / f"{number}", "it", searches.plan(), synthetic=True)
+        for search in searches.searches(RATES):
+            if search.setting == "NAPI threads":
+                folder.known([reading])
+            folder.record(search)
+        folders.append(folder.finish(synthetic_run.environment(), {}))
+    return folders
+
+
+def read_back(knob: str, value: str, wanted: str | None = None) -> ReadBack:
+    there = value if wanted is None else wanted
+    return ReadBack(knob=knob, value=value, before="", wanted=there, after=there)
+
+
+def settings_of(found: runs.Several) -> dict[str, list[str]]:
+    return {
+        shared.setting: [line.run for line in shared.lines] for shared in found.tables[0].settings
+    }
+
+
+def test_one_name_of_two_files_of_rules_is_not_compared(tmp_path: Path) -> None:
+    texts = [read_back("netfilter", "my.nft", f"my.nft {key}") for key in ("aaaa", "bbbb", "aaaa")]
+    found = compared(*setting_runs(tmp_path, *texts))
+    assert settings_of(found)["NAPI threads"] == ["run 1", "run 3"]
+    assert found.apart == (
+        "in run 1 and in run 2, NAPI threads is not the same: "
+        "netfilter: my.nft aaaa in run 1, my.nft bbbb in run 2.",
+    )
+
+
+def test_what_was_found_and_kept_of_a_value_is_no_other_setting(tmp_path: Path) -> None:
+    """Only a file has what it asks for in what was wanted; of others that has each device."""
+    found = compared(
+        *setting_runs(tmp_path, read_back("gro", "on", "r0 on"), read_back("gro", "on", "e0 on"))
+    )
+    assert settings_of(found)["NAPI threads"] == ["run 1", "run 2"]
+    assert found.apart == ()
+
+
+COMMANDS = """
+[commands.queue]
+set = "{set}"
+get = "cat /sys/class/net/{{port}}/tx_queue_len"
+restore = "ip link set dev {{port}} txqueuelen {{value}}"
+"""
+SET = "ip link set dev {port} txqueuelen {value}"
+
+
+def with_commands(folder: Path, command: str) -> Path:
+    (folder / "experiment.toml").write_text(COMMANDS.format(set=command))
+    return folder
+
+
+def test_one_name_of_other_commands_is_not_compared(tmp_path: Path) -> None:
+    first, second, third = setting_runs(tmp_path, *[read_back("queue", "10")] * 3)
+    for folder, command in ((first, SET), (second, "tc {port} {value}"), (third, SET)):
+        with_commands(folder, command)
+    found = compared(first, second, third)
+    assert settings_of(found)["NAPI threads"] == ["run 1", "run 3"]
+    # The baseline does not set it: whatever the commands are, it is the same.
+    assert settings_of(found)["baseline"] == ["run 1", "run 2", "run 3"]
+    assert found.apart == (
+        "in run 1 and in run 2, NAPI threads is not the same: queue, command `set`: "
+        "ip link set dev {port} txqueuelen {value} in run 1, tc {port} {value} in run 2.",
+    )
+
+
+def test_commands_that_are_not_known_may_be_others(tmp_path: Path) -> None:
+    first, second = setting_runs(tmp_path, *[read_back("queue", "10")] * 2)
+    with_commands(first, SET)
+    found = compared(first, second)
+    assert list(settings_of(found)) == ["baseline"]
+    [said] = found.apart
+    assert "NAPI threads may not be the same: queue, command `set`: ip link set dev " in said
+    assert said.endswith("not known in run 2.")
+
+
+def test_of_commands_that_one_run_does_not_use_nothing_is_said(tmp_path: Path) -> None:
+    first, second = setting_runs(tmp_path, read_back("queue", "10"), read_back("gro", "off"))
+    with_commands(first, SET)
+    found = compared(first, second)
+    assert found.apart == (
+        "in run 1 and in run 2, NAPI threads may not be the same: queue: 10 in run 1, not set in "
+        "run 2; gro: not set in run 1, off in run 2.",
+    )
+
+
+def test_a_broken_experiment_file_is_named(tmp_path: Path) -> None:
+    folders = setting_runs(tmp_path, *[read_back("queue", "10")] * 2)
+    (folders[1] / "experiment.toml").write_text("[commands]\nqueue = 5\n")
+    with pytest.raises(UsageError, match=r"experiment\.toml:2: commands\.queue"):
+        compared(*folders)
 
 
 def test_what_one_run_sets_and_another_leaves_alone_may_be_the_same(tmp_path: Path) -> None:

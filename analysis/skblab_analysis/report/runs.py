@@ -26,7 +26,7 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import findings, places
+from skblab_analysis.report import asked, findings, places
 from skblab_analysis.trials.rows import Clock
 
 CLOCKS: tuple[Clock, ...] = ("wall", "exact")
@@ -34,6 +34,10 @@ CLOCKS: tuple[Clock, ...] = ("wall", "exact")
 TIMES = {"ns": "time", "ns/packet": "time per packet"}
 # What a setting is booted with, among its knobs.
 BOOT = "boot"
+# A value that names a file of rules, whose text may be another one.
+RULES = ".nft"
+# Between a knob and one of its commands.
+COMMAND = ", command "
 # So many settings that only one run has are named, and of more it is said how many they are.
 NAMED = 6
 # So many figures that no other run has are listed.
@@ -118,11 +122,17 @@ class _One:
 
     @cached_property
     def values(self) -> Mapping[str, Mapping[str, str]]:
-        """What each setting asks for, by knob; what it was booted with is one of these."""
+        """What each setting asks for, by knob; what it was booted with is one of these.
+
+        A knob that is commands of the user's own has each of them as well.
+        """
         found: dict[str, dict[str, str]] = {}
         for row in self.run.settings:
-            setting = self.run.trials[row.trial].setting
-            found.setdefault(setting, {})[row.knob] = row.value
+            values = found.setdefault(self.run.trials[row.trial].setting, {})
+            # Of a file, what tells its text from others.
+            values[row.knob] = row.wanted if row.value.endswith(RULES) else row.value
+            for name, command in asked.commands(self.run, row.knob).items():
+                values[f"{row.knob}{COMMAND}`{name}`"] = command
         for trial in self.run.trials:
             if trial.boot_knobs:
                 found.setdefault(trial.setting, {})[BOOT] = trial.boot_knobs
@@ -315,15 +325,25 @@ def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:
     """Return that, and in which knobs, a setting of the same name is another one."""
     one, other = first.values.get(setting, {}), others[0].values.get(setting, {})
     knobs = "; ".join(
-        f"{knob}: {one.get(knob, 'not set')} in {first.name}, {other.get(knob, 'not set')} in "
-        f"{others[0].name}"
+        f"{knob}: {_said(one, knob)} in {first.name}, {_said(other, knob)} in {others[0].name}"
         for knob in dict.fromkeys((*one, *other))
+        # Of commands by which one of them sets nothing, nothing is said.
         if one.get(knob) != other.get(knob)
+        and (_knob(knob) == knob or (_knob(knob) in one and _knob(knob) in other))
     )
     both = [knob for knob in one if knob in other and one[knob] != other[knob]]
     # What a setting leaves alone is as the machine has it, which may be the same.
     may = "is not" if both else "may not be"
     return f"in {first.name} and in {_names(others)}, {setting} {may} the same: {knobs}."
+
+
+def _knob(name: str) -> str:
+    """Return the knob that is meant, by itself or by one of its commands."""
+    return name.partition(COMMAND)[0]
+
+
+def _said(values: Mapping[str, str], name: str) -> str:
+    return values.get(name, "not set" if _knob(name) == name else places.UNKNOWN)
 
 
 def _names(group: Sequence[_One]) -> str:
