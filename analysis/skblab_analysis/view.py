@@ -8,8 +8,8 @@ of its measure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.table import Table
@@ -65,6 +65,8 @@ class View:
     unseen     what could not be seen, in sentences
     figures    of the tables, for scripts; their differences are those of `compared`
     samples    the figures that settings are told by, block by block, to compare with other runs
+    depends    keys of `[measure]` in an experiment file that samples depend on, such as
+               `cpu.seconds`, and what each is if the file does not give it
     derived    tables for other programs, and their rows, which are written beside the others
     texts      files for other programs, by their names, which are written beside the page
     """
@@ -78,6 +80,7 @@ class View:
     unseen: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
     samples: Callable[[Run], Sequence[Sampled]] = _none
+    depends: Mapping[str, float] = field(default_factory=dict)
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
     texts: Callable[[Run], Sequence[tuple[str, str]]] = _none
 

@@ -14,14 +14,17 @@ import searches
 import synthetic_run
 from test_report import fake_gnuplot
 
+from skblab.sweep.experiment import Repeats
+from skblab.sweep.measures import PARTS
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.sampled import Sampled, difference
 from skblab_analysis.exact import summary as exact
 from skblab_analysis.load import load
-from skblab_analysis.report import places, runs, together
+from skblab_analysis.report import asked, places, runs, together
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
 
+TRAFFIC = searches.TRAFFIC
 RATES = {name: searches.RATES[name] for name in ("baseline", "NAPI threads")}
 
 
@@ -240,6 +243,7 @@ def test_one_name_of_other_commands_is_not_compared(tmp_path: Path) -> None:
 def test_commands_that_are_not_known_may_be_others(tmp_path: Path) -> None:
     first, second = setting_runs(tmp_path, *[read_back("queue", "10")] * 2)
     with_commands(first, SET)
+    (second / "experiment.toml").touch()
     found = compared(first, second)
     assert list(settings_of(found)) == ["baseline"]
     [said] = found.apart
@@ -250,6 +254,7 @@ def test_commands_that_are_not_known_may_be_others(tmp_path: Path) -> None:
 def test_of_commands_that_one_run_does_not_use_nothing_is_said(tmp_path: Path) -> None:
     first, second = setting_runs(tmp_path, read_back("queue", "10"), read_back("gro", "off"))
     with_commands(first, SET)
+    (second / "experiment.toml").touch()
     found = compared(first, second)
     assert found.apart == (
         "in run 1 and in run 2, NAPI threads may not be the same: queue: 10 in run 1, not set in "
@@ -262,6 +267,150 @@ def test_a_broken_experiment_file_is_named(tmp_path: Path) -> None:
     (folders[1] / "experiment.toml").write_text("[commands]\nqueue = 5\n")
     with pytest.raises(UsageError, match=r"experiment\.toml:2: commands\.queue"):
         compared(*folders)
+
+
+def asking(folder: Path, text: str) -> Path:
+    (folder / "experiment.toml").write_text(text)
+    return folder
+
+
+def test_figures_of_longer_trials_are_in_no_common_table(tmp_path: Path) -> None:
+    found = compared(
+        asking(sweep(tmp_path / "a"), "[measure.throughput]\nseconds = 0.5\ntrials = 3\n"),
+        asking(sweep(tmp_path / "b"), "[measure.throughput]\nseconds = 10\n"),
+        asking(sweep(tmp_path / "c"), "[measure.throughput]\nseconds = 0.50\ntrials = 3\n"),
+    )
+    assert [settings_of(found)[name] for name in RATES] == [["run 1", "run 3"]] * 2
+    [said] = found.apart
+    assert said == (
+        "run 2 measured differently from run 1 (measure.throughput.seconds: 10, not 0.5; "
+        f"measure.throughput.trials: 21, not 3): throughput, strict (packets/s): {TRAFFIC}; "
+        f"throughput, NDR (packets/s): {TRAFFIC}; throughput, PDR (packets/s): {TRAFFIC}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ("[repeats]\nwarm_up_seconds = 5", "", "repeats.warm_up_seconds: 2, not 5"),
+        ("[measure.throughput]\ntrials = 7", "", "measure.throughput.trials: 21, not 7"),
+        ("", None, "measure.throughput.seconds: not known, not 1"),
+    ],
+)
+def test_what_is_measured_in_another_way_is_said(
+    tmp_path: Path, ours: str, theirs: str | None, said: str
+) -> None:
+    first, second = asking(sweep(tmp_path / "a"), ours), sweep(tmp_path / "b")
+    if theirs is not None:
+        asking(second, theirs)
+    for folders in ((first, second), (first, second, second)):
+        found = compared(*folders)
+        assert len(found.tables) == (0 if len(folders) == 2 else 3)
+        assert all(
+            {line.run for line in shared.lines} == {"run 2", "run 3"}
+            for table in found.tables
+            for shared in table.settings
+        )
+        [sentence] = found.apart
+        assert said in sentence
+
+
+def test_trials_that_were_made_shorter_are_in_no_common_table(tmp_path: Path) -> None:
+    other = changed(sweep(tmp_path / "b"), plan__parameters__scale=0.1)
+    found = compared(sweep(tmp_path / "a"), other)
+    assert found.tables == ()
+    assert "run 2 measured differently from run 1 (--scale: 0.1, not 1): " in found.apart[0]
+
+
+def test_a_default_that_one_file_writes_out_is_no_other_way(tmp_path: Path) -> None:
+    written = "[measure.throughput]\nseconds = 1\ntrials = 21\n[repeats]\nwarm_up_seconds = 2.0\n"
+    found = compared(
+        asking(sweep(tmp_path / "a"), "[measure.throughput]\n"),
+        asking(sweep(tmp_path / "b"), written),
+    )
+    assert len(found.tables) == 3
+    assert (found.differ, found.apart) == ((), ())
+
+
+def test_what_a_figure_does_not_depend_on_is_said_and_compared(tmp_path: Path) -> None:
+    first = '[measure.throughput]\ngoals = ["ndr"]\n[measure.latency]\nrates = [1000000]\n'
+    second = "[measure.throughput]\n[measure.latency]\nrates = [1000001]\nseconds = 20\n"
+    found = compared(asking(sweep(tmp_path / "a"), first), asking(sweep(tmp_path / "b"), second))
+    assert len(found.tables) == 3 and found.apart == ()
+    assert found.differ == (
+        "run 2 differs from run 1 in: measure.latency.seconds: 20, not 10; "
+        'measure.throughput.goals: not given, not ["ndr"]; '
+        "measure.latency.rates: [1000001], not [1000000].",
+    )
+
+
+def test_long_lists_differ_by_their_ends_as_well(tmp_path: Path) -> None:
+    rates = list(range(1, 100))
+    folders = [
+        asking(sweep(tmp_path / f"{last}"), f"[measure.cpu]\nrates = {[*rates, last]}\n")
+        for last in (100, 101)
+    ]
+    [said] = compared(*folders).differ
+    assert said.count("[1, 2, 3, ") == 2 and len(said) < 250
+
+
+def test_instructions_are_counted_whatever_a_file_measures(tmp_path: Path) -> None:
+    folders = []
+    for place, text in (("a", ""), ("b", "[measure.throughput]\nseconds = 9\n")):
+        folder = RunFolder.create(tmp_path / place, "it", synthetic_run.plan(), synthetic=True)
+        synthetic_run.record_all(folder, synthetic_run.exact_trials())
+        folders.append(asking(folder.finish(synthetic_run.environment(), {}), text))
+    found = compared(*folders)
+    assert found.tables
+    assert (found.differ, found.apart) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("loss_ratio", 0.01, "loss ratio: 0.01, not 0.005"),
+        ("exceed_ratio", 0.25, "share of bad trials: 0.25, not 0.5"),
+        ("width", 0.1, "width of the search: 0.1, not 0.01"),
+    ],
+)
+def test_a_goal_of_one_name_may_be_another_one(
+    tmp_path: Path, field: str, value: float, said: str
+) -> None:
+    folder = RunFolder.create(tmp_path / "b", "settings", searches.plan(), synthetic=True)
+    for one in searches.searches(RATES):
+        goals = tuple(
+            goal.model_copy(update={field: value}) if goal.goal == "PDR" else goal
+            for goal in one.goals
+        )
+        folder.record(one.model_copy(update={"goals": goals}))
+    other = folder.finish(synthetic_run.environment(), {})
+    found = compared(sweep(tmp_path / "a"), other)
+    assert [table.title.partition(" (")[0] for table in found.tables] == [
+        "throughput, strict",
+        "throughput, NDR",
+    ]
+    assert found.apart == (
+        f"run 2 measured differently from run 1 ({said}): throughput, PDR (packets/s): {TRAFFIC}.",
+    )
+
+
+def test_of_each_key_of_a_measure_it_is_known_whether_figures_depend_on_it() -> None:
+    """Of those that they do depend on, the default is that of an experiment file."""
+    # Others tell figures apart by themselves, or what comes behind them, or are in the rows.
+    others = {
+        "throughput": {"goals", "width", "confirm_seconds"},
+        "latency": {"rates", "late_us", "run"},
+        "cpu": {"rates"},
+    }
+    fields = {
+        f"{part.name}.{name}": field.default
+        for part in PARTS
+        if part.name in others
+        for name, field in part.section.model_fields.items()
+        if name not in others[part.name]
+    }
+    assert fields == asked.DEPENDS
+    assert Repeats().warm_up_seconds == asked.WARM_UP_SECONDS
 
 
 def test_what_one_run_sets_and_another_leaves_alone_may_be_the_same(tmp_path: Path) -> None:

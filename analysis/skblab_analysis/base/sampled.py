@@ -19,7 +19,8 @@ class Sampled:
     """One figure of one setting by block: names and units as `compared.py` has them.
 
     `resolution` is in the figure's unit, or a part of it if `relative`. `partial`: the setting has
-    no figure in some block.
+    no figure in some block. `how` it was measured, by name, as far as its rows say so: a figure
+    that was measured in another way is another one.
     """
 
     measure: Measure
@@ -33,6 +34,7 @@ class Sampled:
     resolution: float = 0.0
     relative: bool = False
     partial: bool = False
+    how: tuple[tuple[str, str], ...] = ()
 
     @property
     def of(self) -> tuple[object, ...]:

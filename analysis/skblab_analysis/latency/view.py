@@ -400,6 +400,7 @@ def _samples(summary: LatencySummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
+    depends={"latency.seconds": 10.0},
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
     sections=_sections,

@@ -1,16 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the experiment file in a run's folder says that nothing else there does."""
+"""What the experiment file in a run's folder says that nothing else there does.
+
+That is what commands of the user's own are, and how figures were measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 
-from pydantic import BaseModel, ConfigDict, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from skblab_analysis.base import tomlfile
+from skblab_analysis.base.errors import one_line
 from skblab_analysis.load import Run, once
+from skblab_analysis.measures import VIEWS
 
 EXPERIMENT = "experiment.toml"
+WARM_UP = "repeats.warm_up_seconds"
+# What the figures of measures depend on, as `[measure.NAME]` has it, and what it is if not given.
+# What tells figures apart anyway is none of it, as goals and rates, nor what the rows say.
+DEPENDS = {name: value for view in VIEWS for name, value in view.depends.items()}
+WARM_UP_SECONDS = 2.0
+# Characters of a value, such as a list of rates, in a sentence.
+LONGEST = 80
+NOT_GIVEN = "not given"
+NOT_KNOWN = "not known"
+
+
+class Repeats(BaseModel):
+    """How often, and what comes before."""
+
+    model_config = ConfigDict(frozen=True)
+
+    warm_up_seconds: float = WARM_UP_SECONDS
 
 
 class Asked(BaseModel):
@@ -20,6 +43,9 @@ class Asked(BaseModel):
 
     # By knob: `set`, `get` and `restore`.
     commands: dict[str, dict[str, StrictStr]] = {}
+    # By measure and key.
+    measure: dict[str, dict[str, object]] = {}
+    repeats: Repeats = Field(default_factory=Repeats)
 
 
 @once
@@ -33,3 +59,58 @@ def commands(run: Run, knob: str) -> Mapping[str, str]:
     """Return the commands that a knob is, by their names; none if skblab has the knob."""
     found = of(run)
     return {} if found is None else found.commands.get(knob, {})
+
+
+def how(run: Run, measure: str) -> Mapping[str, str]:
+    """Return by its name each thing that a run was asked for and a measure's figures depend on.
+
+    Nothing of measures that no experiment file describes, such as instructions.
+    """
+    names = [name for name in DEPENDS if name.startswith(f"{measure}.")]
+    if not names:
+        return {}
+    found = of(run)
+    given = None if found is None else {**DEPENDS, **_given(found)}
+    ours = {f"measure.{name}": NOT_KNOWN if given is None else _text(given[name]) for name in names}
+    ours[WARM_UP] = NOT_KNOWN if found is None else _text(found.repeats.warm_up_seconds)
+    # All trials were made longer or shorter by it.
+    return ours | {"--scale": _text(run.document.plan.parameters.get("scale", 1))}
+
+
+def differing(ours: Run, theirs: Run) -> Iterator[tuple[str, str, str]]:
+    """Yield what two runs were not asked alike of how to measure: its name, and both values.
+
+    Nothing if that is not known of one of them.
+    """
+    asked = of(ours), of(theirs)
+    if asked[0] is None or asked[1] is None:
+        return
+    one, other = _of_measures(asked[0]), _of_measures(asked[1])
+    for name in dict.fromkeys((*one, *other)):
+        values = one.get(name, NOT_GIVEN), other.get(name, NOT_GIVEN)
+        if values[0] != values[1]:
+            yield name, one_line(values[0], LONGEST), one_line(values[1], LONGEST)
+
+
+def _of_measures(found: Asked) -> Mapping[str, str]:
+    defaults = {
+        name: value for name, value in DEPENDS.items() if name.partition(".")[0] in found.measure
+    }
+    return {WARM_UP: _text(found.repeats.warm_up_seconds)} | {
+        f"measure.{name}": _text(value) for name, value in {**defaults, **_given(found)}.items()
+    }
+
+
+def _given(found: Asked) -> Mapping[str, object]:
+    return {
+        f"{measure}.{key}": value
+        for measure, section in found.measure.items()
+        for key, value in section.items()
+    }
+
+
+def _text(value: object) -> str:
+    """Return a value in words; 1 and 1.0 are the same."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return json.dumps(value, default=str, ensure_ascii=False)

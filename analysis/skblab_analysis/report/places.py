@@ -11,13 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.formats.run import RunDocument
+from skblab_analysis.load import Run
+from skblab_analysis.report import asked
 from skblab_analysis.trials.rows import Clock
 
 # Of the facts of an environment: which hosts they are, and what their packets pass.
 HOSTS = ("router", "tester")
 FACTS = re.compile(r"router CPU|router \S+ (driver|link)")
-UNKNOWN = "not known"
+UNKNOWN = asked.NOT_KNOWN
 
 
 def place(document: RunDocument, clock: Clock) -> Mapping[str, str]:
@@ -44,6 +47,11 @@ def place(document: RunDocument, clock: Clock) -> Mapping[str, str]:
     }
 
 
+def measured(run: Run, sample: Sampled) -> Mapping[str, str]:
+    """Return by its name each thing of how a figure was measured that it depends on."""
+    return dict(sample.how) | dict(asked.how(run, sample.measure))
+
+
 def differ(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Sequence[str]:
     """Return in words what two places do not have in common; nothing if they are the same."""
     return [
@@ -53,16 +61,17 @@ def differ(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Sequence[str]:
     ]
 
 
-def beside_place(ours: RunDocument, theirs: RunDocument) -> Sequence[str]:
+def beside_place(ours: Run, theirs: Run, clock: Clock) -> Sequence[str]:
     """Return in words what else two runs differ in, which their figures may be of."""
     found = []
+    documents = ours.document, theirs.document
     for name, one, other in (
-        ("kernel", *(_kernel(document) for document in (ours, theirs))),
-        ("patches", *(_patches(document) for document in (ours, theirs))),
+        ("kernel", *(_kernel(document) for document in documents)),
+        ("patches", *(_patches(document) for document in documents)),
     ):
         if one != other:
             found.append(f"{name}: {other}, not {one}")
-    parameters, others = ours.plan.parameters, theirs.plan.parameters
+    parameters, others = (document.plan.parameters for document in documents)
     for name in dict.fromkeys((*parameters, *others)):
         # A digest says nothing, and the rest of them is how long the run was to take.
         if name in ("plan", "minutes", "testbed", "clock") or name.startswith("published "):
@@ -70,6 +79,11 @@ def beside_place(ours: RunDocument, theirs: RunDocument) -> Sequence[str]:
         one, other = str(parameters.get(name, "none")), str(others.get(name, "none"))
         if one != other:
             found.append(f"{name}: {other}, not {one}")
+    if clock == "wall":
+        # Instructions are counted by no section of a file.
+        found += [
+            f"{name}: {other}, not {one}" for name, one, other in asked.differing(ours, theirs)
+        ]
     return found
 
 

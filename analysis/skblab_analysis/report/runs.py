@@ -142,6 +142,10 @@ class _One:
         return [sample for sample in self.samples if sample.exact == (clock == "exact")]
 
 
+# A run, and a figure of each of its settings.
+_Having = tuple[_One, dict[str, Sampled]]
+
+
 def of(runs: Sequence[Run]) -> Several:
     """Return the figures of runs beside each other; the first run that has one is its reference."""
     ours = [_One(number, run) for number, run in enumerate(runs, 1)]
@@ -156,7 +160,7 @@ def of(runs: Sequence[Run]) -> Several:
             tables += found
             apart += left
             if found:
-                differ += _differ(group)
+                differ += _differ(group, clock)
         for group in groups[1:]:
             why = places.differ(
                 places.place(having[0].run.document, clock),
@@ -189,10 +193,10 @@ def _clocks(ours: Sequence[_One]) -> Iterator[str]:
             yield f"{one.name}: it has no figure of a setting."
 
 
-def _differ(group: Sequence[_One]) -> Iterator[str]:
+def _differ(group: Sequence[_One], clock: Clock) -> Iterator[str]:
     first, *others = group
     for one in others:
-        found = places.beside_place(first.run.document, one.run.document)
+        found = places.beside_place(first.run, one.run, clock)
         if found:
             yield f"{one.name} differs from {first.name} in: {'; '.join(found)}."
 
@@ -201,7 +205,7 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
     """Return the tables of runs of one place, and why there are none of others."""
     if len(group) < 2:
         return [], []
-    found: dict[tuple[object, ...], list[tuple[_One, dict[str, Sampled]]]] = {}
+    found: dict[tuple[object, ...], list[_Having]] = {}
     for one in group:
         figures: dict[tuple[object, ...], dict[str, Sampled]] = {}
         for sample in one.of_clock(clock):
@@ -210,27 +214,54 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
             found.setdefault(of_what, []).append((one, by_setting))
     tables, left = [], []
     told: set[int] = set()
+    otherwise: dict[str, list[str]] = {}
     for having in found.values():
-        if len(having) < 2:
-            continue
-        table, said = _table(having)
-        left += said
-        if table is not None:
-            tables.append(table)
+        ways = _by_way(having)
+        for way, same in ways[1:]:
+            names = _names([one for one, _ in same])
+            why = "; ".join(places.differ(ways[0][0], way))
+            said_of = f"{names} measured differently from {having[0][0].name} ({why})"
+            otherwise.setdefault(said_of, []).append(_title(_any(same)))
             told |= {one.number for one, _ in having}
+        for _, same in ways:
+            if len(same) < 2:
+                continue
+            table, said = _table(same)
+            left += said
+            if table is not None:
+                tables.append(table)
+                told |= {one.number for one, _ in same}
+    left += [f"{said_of}: {_listed(titles)}." for said_of, titles in otherwise.items()]
     for one in group:
         if one.number not in told:
             what = list(dict.fromkeys(_title(sample) for sample in one.of_clock(clock)))
-            more = len(what) - LISTED
-            said = [*what[:LISTED], *([counted(more, "further figure")] if more > 0 else [])]
             left.append(
                 f"{one.name}: no other run here has the same figure of a setting of the same name. "
-                f"It has {'; '.join(said)}."
+                f"It has {_listed(what)}."
             )
     return tables, left
 
 
-def _table(having: Sequence[tuple[_One, dict[str, Sampled]]]) -> tuple[Compared | None, list[str]]:
+def _by_way(having: Sequence[_Having]) -> list[tuple[Mapping[str, str], list[_Having]]]:
+    """Return runs apart that measured a figure in another way, each with that way."""
+    ways: list[tuple[Mapping[str, str], list[_Having]]] = []
+    for one, by_setting in having:
+        way = places.measured(one.run, _any([(one, by_setting)]))
+        for known, same in ways:
+            if known == way:
+                same.append((one, by_setting))
+                break
+        else:
+            ways.append((way, [(one, by_setting)]))
+    return ways
+
+
+def _any(having: Sequence[_Having]) -> Sampled:
+    """Return a sample of a figure, which is called the same in each of them."""
+    return next(iter(having[0][1].values()))
+
+
+def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
     names = list(dict.fromkeys(name for _, by_setting in having for name in by_setting))
     settings, left = [], []
     for name in names:
@@ -249,8 +280,7 @@ def _table(having: Sequence[tuple[_One, dict[str, Sampled]]]) -> tuple[Compared 
         for one, found in having
         if any(name not in shown for name in found)
     ]
-    sample = next(iter(having[0][1].values()))
-    return Compared(_title(sample), tuple(settings), tuple(only)), left
+    return Compared(_title(_any(having)), tuple(settings), tuple(only)), left
 
 
 def _by_state(
@@ -348,6 +378,11 @@ def _said(values: Mapping[str, str], name: str) -> str:
 
 def _names(group: Sequence[_One]) -> str:
     return joined([one.name for one in group])
+
+
+def _listed(titles: Sequence[str]) -> str:
+    more = len(titles) - LISTED
+    return "; ".join([*titles[:LISTED], *([counted(more, "further figure")] if more > 0 else [])])
 
 
 def _some(names: Sequence[str]) -> str:

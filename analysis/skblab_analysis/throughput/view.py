@@ -406,6 +406,7 @@ def _samples(run: Run) -> list[Sampled]:
             resolution=goal.width,
             relative=True,
             partial=bool(rate.none),
+            how=_how(goal),
         )
         for summary in of(run)
         for goal in summary.goals
@@ -414,8 +415,18 @@ def _samples(run: Run) -> list[Sampled]:
     ]
 
 
+def _how(goal: GoalSummary) -> tuple[tuple[str, str], ...]:
+    """Return by name what a goal's figure depends on, whatever the goal is called."""
+    return (
+        ("loss ratio", f"{goal.loss_ratio:g}"),
+        ("share of bad trials", f"{goal.exceed_ratio:g}"),
+        ("width of the search", f"{goal.width:g}"),
+    )
+
+
 VIEW = View(
     samples=_samples,
+    depends={"throughput.seconds": 1.0, "throughput.trials": 21},
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
     sections=_sections,
