@@ -246,7 +246,21 @@ def test_any_rules_are_a_text_or_one_line(
         (b"", " is empty"),
         (b"table x y {}\n\xff", "2: invalid start byte, expected UTF-8"),
         (b"a\n\0", "2: has a NUL character"),
-        (b'a\nb; include "other.nft"', "2: includes another file"),
+        *(
+            (text, f"{line}: includes another file")
+            for text, line in (
+                (b'a\nb; include "other.nft"', 2),
+                (b'table x { comment "a#b"; }\n; include "/etc/x"', 2),
+                (b'define a = "#"; include "/etc/x"', 1),
+                (b'define a = "# b\nc"; include "/etc/x"', 2),
+                (b'a\ninc\\\nlu\\\r\nde "/etc/x"', 2),
+                (b'# it ends here \\\ninclude "/etc/x"', 2),
+                (b'# a " b\ninclude "/etc/x" # "', 2),
+                (b'table x {}include"/etc/x"', 1),
+            )
+        ),
+        (b"table inet sk\\\nblab {}", "1: skblab is the table of skblab's own"),
+        (b'table inet "skblab" {}', "1: skblab is the table of skblab's own"),
         (b"table inet skblab {}", "1: skblab is the table of skblab's own"),
         (b"#" * (rules.MOST_BYTES + 1), " has 1048577 bytes, expected at most 1048576"),
     ],
@@ -256,9 +270,19 @@ def test_rules_that_cannot_be_kept(tmp_path: Path, text: bytes, said: str) -> No
     file.write_bytes(text)
     with pytest.raises(ValueError, match=f"^{re.escape(f'{file}:{said}')}"):
         rules.read(file)
-    # A comment may say so.
-    file.write_text("# include skblab\n")
-    assert rules.read(file)
+
+
+def test_comments_strings_and_longer_words_may_have_it(tmp_path: Path) -> None:
+    text = """# include skblab
+table inet mine { # include
+\tcomment "include # it"; comment "of two lines
+include"
+\tchain re-include { }
+\tchain included { }
+}
+"""
+    (tmp_path / "mine.nft").write_text(text)
+    assert rules.read(tmp_path / "mine.nft") == text
 
 
 def test_the_plan_of_a_file_without_commands_is_what_it_was() -> None:

@@ -10,9 +10,14 @@ from pathlib import Path
 
 FILE = re.compile(r"(?=.{5,80}$)[\w.+/-]+\.nft")
 MOST_BYTES = 1 << 20
-# Names of tables that are ours.
-_OURS = re.compile(r"\bskblab\b")
-_INCLUDE = re.compile(r"(?:^|[;{])\s*include\b")
+# As nft's scanner parts a text: a string has no escapes and may be of several lines, a comment ends
+# with its line.
+_ASIDE = re.compile(r'(?P<string>"[^"]*")|(?P<comment>#[^\n]*)')
+_CONTINUED = r"(?:\\\r?\n)*"
+# A table of this name is ours.
+_OURS = re.compile(rf"\b{_CONTINUED.join('skblab')}\b", re.ASCII)
+# A word of nft's own, which names nothing else unless it is a part of a longer one.
+_INCLUDE = re.compile(rf"(?<![\w./-]){_CONTINUED.join('include')}(?![\w./-])", re.ASCII)
 
 
 def is_file(value: object) -> bool:
@@ -35,18 +40,30 @@ def read(file: Path) -> str:
         raise ValueError(f"{file}:{bad}: {error.reason}, expected UTF-8") from error
     if not text.strip():
         raise ValueError(f"{file}: is empty, expected rules as nft -f takes them")
-    for number, line in enumerate(text.split("\n"), 1):
-        said = line.partition("#")[0]
-        if "\0" in line:
-            raise ValueError(f"{file}:{number}: has a NUL character, expected text")
-        if _INCLUDE.search(said):
-            raise ValueError(
-                f"{file}:{number}: includes another file, and a run keeps this one alone: write "
-                "its text here"
-            )
-        if _OURS.search(said):
-            raise ValueError(f"{file}:{number}: skblab is the table of skblab's own: rename it")
+    for found, said in (
+        (re.search("\0", text), "has a NUL character, expected text"),
+        (
+            _INCLUDE.search(_without(text, "comment", "string")),
+            "includes another file, and a run keeps this one alone: write its text here",
+        ),
+        (
+            _OURS.search(_without(text, "comment")),
+            "skblab is the table of skblab's own: rename it",
+        ),
+    ):
+        if found:
+            line = text.count("\n", 0, found.start()) + 1
+            raise ValueError(f"{file}:{line}: {said}")
     return text
+
+
+def _without(text: str, *kinds: str) -> str:
+    """Return a text with spaces instead of some things; all else stays at its place."""
+
+    def blank(found: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", found[0]) if found.lastgroup in kinds else found[0]
+
+    return _ASIDE.sub(blank, text)
 
 
 def key(text: str) -> str:
