@@ -193,6 +193,8 @@ def test_where_a_sysctl_is(name: str, path: str) -> None:
             "6: commands.fast.get: has ${port}, a variable of the shell: write {port}, without",
         ),
         ('[baseline]\nnetfilter = "no.nft"\n', "4: baseline.netfilter: cannot read the rules in "),
+        ('[baseline]\nnetfilter = "mïne.nft"\n', "4: baseline.netfilter: 'mïne.nft': expected 'n"),
+        ('[baseline]\nnetfilter = "mine٣.nft"\n', "4: baseline.netfilter: 'mine٣.nft': expected"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-FILE = re.compile(r"(?=.{5,80}$)[\w.+/-]+\.nft")
+FILE = re.compile(r"(?=.{5,80}$)[\w.+/-]+\.nft", re.ASCII)
 MOST_BYTES = 1 << 20
 # As nft's scanner parts a text: a string has no escapes and may be of several lines, a comment ends
 # with its line.
