@@ -326,6 +326,32 @@ def test_rules_of_any_folder_are_kept_by_one_name(tmp_path: Path) -> None:
     assert kept.file(tmp_path, "c.nft") == tmp_path / "c.nft"
 
 
+def test_a_file_of_the_users_own_is_not_passed_over(tmp_path: Path) -> None:
+    text = f'{HEAD}[baseline]\nnetfilter = "mine.nft"\n[measure.throughput]\n'
+    other = "table inet other {}\n"
+    made = tmp_path / "tune-own-20260101-000000"
+    for folder in (tmp_path, made):
+        folder.mkdir(exist_ok=True)
+        kept.keep(folder, {"mine.nft": other})
+    there, own = tmp_path / kept.FOLDER / "mine.nft", tmp_path / "mine.nft"
+    assert refused(tmp_path, text).startswith(
+        f"4: baseline.netfilter: {there} and {own} differ, and skblab did not make this folder"
+    )
+    # Folders of skblab's have what they began with.
+    assert read(str(written(made, text))).rules == {"mine.nft": other}
+    (tmp_path / "run.json").touch()
+    assert read(str(tmp_path / "own.toml")).rules == {"mine.nft": other}
+    (tmp_path / "run.json").unlink()
+    # Alike, or but one of them: it is clear which is meant.
+    own.write_text(other)
+    assert read(str(tmp_path / "own.toml")).rules == {"mine.nft": other}
+    own.unlink()
+    assert read(str(tmp_path / "own.toml")).rules == {"mine.nft": other}
+    own.write_text(RULES)
+    there.unlink()
+    assert read(str(tmp_path / "own.toml")).rules == {"mine.nft": RULES}
+
+
 def test_the_state_of_rules_is_their_file_and_what_tells_it() -> None:
     knob = Netfilter(Texts({"mine.nft": RULES}))
     state = knob.wanted(HERE, "mine.nft", "none 0")

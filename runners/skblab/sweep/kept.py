@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -11,12 +12,36 @@ from skblab_analysis.base import disk
 
 # The folder beside the copy.
 FOLDER = "files"
+# What tells a folder that skblab made: that of a run, or of `skblab tune`, by its name.
+RUN, TUNE = "run.json", "tune-"
 
 
 def file(folder: Path, value: str) -> Path:
-    """Return the file of a value in an experiment that is in `folder`: the kept one, if it is."""
-    there = _kept(folder, value)
-    return there if there.exists() else folder / value
+    """Return the file of a value in an experiment that is in `folder`: the kept one, if it is.
+
+    ValueError if that may be another one, which the user happens to have where skblab keeps some.
+    """
+    there, own = _kept(folder, value), folder / value
+    if not there.exists():
+        return own
+    if not _ours(folder) and own.exists() and not _same(there, own):
+        raise ValueError(
+            f"{there} and {own} differ, and skblab did not make this folder: expected one of them; "
+            "delete or rename the other"
+        )
+    return there
+
+
+def _ours(folder: Path) -> bool:
+    return (folder / RUN).exists() or folder.resolve().name.startswith(TUNE)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        # What cannot be read is not known to be the same.
+        return False
 
 
 def keep(folder: Path, texts: Mapping[str, str]) -> None:
