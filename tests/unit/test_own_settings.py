@@ -25,7 +25,7 @@ from skblab.knobs.rules import Texts
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine
 from skblab.machine.transport import LocalTransport
-from skblab.sweep import inputs, kept
+from skblab.sweep import inputs, kept, session
 from skblab.sweep import plan as plans
 from skblab.sweep.experiment import Experiment, faults, knobs_of
 from skblab.sweep.request import EXPERIMENT, Request, read, unfinished
@@ -324,6 +324,32 @@ def test_rules_of_any_folder_are_kept_by_one_name(tmp_path: Path) -> None:
     kept.keep(tmp_path, values)
     assert {value: kept.file(tmp_path, value).read_text() for value in values} == values
     assert kept.file(tmp_path, "c.nft") == tmp_path / "c.nft"
+
+
+def test_a_run_has_the_names_of_files_and_not_their_texts(tmp_path: Path) -> None:
+    routes = tmp_path / "table.txt"
+    routes.write_text("5.0.0.0/16\n")
+    settings = "".join(
+        f"[[setting]]\nname = {name!r}\nknobs = {{ netfilter = {file!r}, busy_poll = 5 }}\n"
+        for name, file in (("a", "mine.nft"), ("b", "../my+rules.nft"))
+    )
+    (tmp_path / "own").mkdir()
+    (tmp_path / "my+rules.nft").write_text(RULES)
+    text = f"{HEAD}[baseline]\nroutes = {str(routes)!r}\n{settings}[measure.throughput]\n"
+    found = read(str(written(tmp_path / "own", text)))
+    made = session.commands(found, HERE, ["a", "b"])
+    assert not any("table inet mine" in one.command or "5.0" in one.command for one in made)
+    assert [one.command for one in made if one.command.startswith(("nft", "# ip"))] == [
+        f"# {found.catalogue['routes'].by_hand(str(routes))}",
+        "nft -f files/mine.nft",
+        f"# {found.catalogue['routes'].by_hand(str(routes))}",
+        "nft -f files/..%2Fmy%2Brules.nft",
+    ]
+    # As a run has them.
+    kept.keep(tmp_path, found.rules)
+    assert (tmp_path / "files/..%2Fmy%2Brules.nft").read_text() == RULES
+    # What is of no file is the script that made it so.
+    assert sum("busy_poll" in one.command for one in made) == 2
 
 
 def test_a_file_of_the_users_own_is_not_passed_over(tmp_path: Path) -> None:

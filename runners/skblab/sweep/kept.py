@@ -44,6 +44,12 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
+def name(value: str) -> str:
+    """Return the name that the file of a value has in the folder of a run."""
+    # One name, whatever folders it is in.
+    return f"{FOLDER}/{quote(value, safe='')}"
+
+
 def keep(folder: Path, texts: Mapping[str, str]) -> None:
     """Keep the texts of values beside an experiment that is in `folder`."""
     for value, text in texts.items():
@@ -53,5 +59,4 @@ def keep(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _kept(folder: Path, value: str) -> Path:
-    # One name, whatever folders it is in.
-    return folder / FOLDER / quote(value, safe="")
+    return folder / name(value)

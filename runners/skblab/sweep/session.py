@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skblab.knobs.base import Knob
 from skblab.knobs.onlyhere import why_only_here
 from skblab.knobs.registry import KNOBS
+from skblab.knobs.rules import is_file
 from skblab.knobs.values import Value, words
 from skblab.lab import portable, store, tools
 from skblab.lab.labroot import Bind, LabRoot
@@ -17,9 +20,9 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
 from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
-from skblab.sweep import booting, inputs
+from skblab.sweep import booting, inputs, kept
 from skblab.sweep.dryrun import setting
-from skblab.sweep.experiment import Experiment, Setting, differing, knobs_of
+from skblab.sweep.experiment import NETFILTER, Experiment, Setting, differing, knobs_of
 from skblab.sweep.hostmachines import HostMachines, our_sender, remembered, require_sink
 from skblab.sweep.machines import Guests, Machines
 from skblab.sweep.measure.base import Program
@@ -65,14 +68,14 @@ def run(
     environment = sweep.machines.environment()
     assert environment is not None
     machine = sweep.machines.machine
-    commands = _commands(plan.experiment, machine, better(load(folder.path)))
+    made = commands(plan.experiment, machine, better(load(folder.path)))
     # A guest that counts has fewer CPUs than one that is timed.
     counted = replace(machine, cpus=Parameters.of(folder).cpus) if plan.exact else machine
     # Nobody's own router is a testbed that others have not.
     guests = KINDS[Parameters.of(folder).testbed].boots
     only_here = _only_here(plan.experiment, counted) if guests else ()
     folder.finish(
-        environment, reporter.timings, commands=commands, only_here=only_here, gaps=sweep.gaps
+        environment, reporter.timings, commands=made, only_here=only_here, gaps=sweep.gaps
     )
 
 
@@ -160,7 +163,7 @@ def _bundles(experiment: Experiment, root: LabRoot, reporter: Reporter) -> dict[
     return {program: portable.ensure(root, there / program.name, reporter) for program in needed}
 
 
-def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) -> list[Command]:
+def commands(experiment: Experiment, machine: Machine, names: Sequence[str]) -> list[Command]:
     """Return the commands that make settings so on the router."""
     return [
         Command(where="the router", command=command, setting=chosen.name, by_hand=by_hand)
@@ -178,9 +181,26 @@ def _making(experiment: Experiment, chosen: Setting, machine: Machine) -> Iterat
     for name, value in knobs_of(experiment, chosen).items():
         knob = catalogue[name]
         by_hand = f"{'# boot ' if knob.boot else ''}{knob.by_hand(value)}" if name in own else ""
-        made = by_boot({name: value}) if knob.boot else setting(machine, {name: value}, catalogue)
+        if knob.boot:
+            made = by_boot({name: value})
+        elif of_file := _of_file(name, value, knob):
+            made = [of_file]
+        else:
+            made = setting(machine, {name: value}, catalogue)
         for command in made:
             yield command, by_hand
+
+
+def _of_file(name: str, value: Value, knob: Knob) -> str:
+    """Return what makes a setting of a file, without the text of it; empty for other values.
+
+    The text may be of megabytes, and would be there once for each setting that has it.
+    """
+    if name == NETFILTER and isinstance(value, str) and is_file(value):
+        return shlex.join(["nft", "-f", kept.name(value)])
+    if name in inputs.OF_FILES and isinstance(value, str):
+        return f"# {knob.by_hand(value)}"
+    return ""
 
 
 def _only_here(experiment: Experiment, machine: Machine) -> list[OnlyHere]:
