@@ -20,7 +20,7 @@ from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport.base import Done
 from skblab.machine.watch import Watch
-from skblab.testbeds import Testbed
+from skblab.testbeds import Testbed as Bed
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
 
@@ -52,8 +52,8 @@ class Lab:
     def prepare(self, _: object) -> None:
         self.at("the set-up")
 
-    def sender(self, name: str, rate: float) -> Callable[[Testbed, int], float]:
-        def send(_: Testbed, packets: int) -> float:
+    def sender(self, name: str, rate: float) -> Callable[[Bed, int], float]:
+        def send(_: Bed, packets: int) -> float:
             assert packets == PACKETS
             self.rounds[name] += 1
             self.at(f"{name} {self.rounds[name]}")
@@ -116,6 +116,6 @@ def test_what_the_kernel_says_before_is_told_and_of_no_sender(lab: Lab) -> None:
 @pytest.mark.parametrize(("packets", "microseconds"), [(0, 5), (9, 0)])
 def test_a_sender_that_reached_no_rate(packets: int, microseconds: int) -> None:
     offered = SimpleNamespace(tried=packets, microseconds=microseconds)
-    testbed = cast(Testbed, SimpleNamespace(offer=lambda _: offered))
+    testbed = cast(Bed, SimpleNamespace(offer=lambda _: offered))
     with pytest.raises(SkblabError, match=f"no rate: {packets} packets in {microseconds} µs"):
         senders.SENDERS[senders.PEER](testbed, PACKETS)
