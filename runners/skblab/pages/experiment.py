@@ -104,11 +104,7 @@ standard error. A `get` that prints `skblab-unable: WHY` has the setting skipped
 
 ### `netfilter = "my-rules.nft"`
 
-Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to the experiment file:
-
-    [[setting]]
-    name = "my rules"
-    knobs = { netfilter = "my-rules.nft" }
+Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to the experiment file.
 
 skblab loads the text as it is, in the router's network namespace; it may begin with
 `flush ruleset`. The rules that were there before come back afterwards. If nft could not load those
