@@ -83,6 +83,11 @@ class Comparison:
     decides: bool = False
 
     @property
+    def of(self) -> tuple[object, ...]:
+        """What it compares, as a `Sampled` says what it is a figure of."""
+        return self.measure, self.figure, self.part, self.unit, self.traffic, self.rate
+
+    @property
     def again(self) -> Difference | None:
         """What the baseline differed from itself; None if it was not compared."""
         return next((change.difference for change in self.changes if change.setting == AGAIN), None)

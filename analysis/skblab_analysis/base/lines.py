@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from skblab_analysis.base import labels
@@ -58,6 +58,23 @@ class Figure:
 
 
 NONE = Figure()
+
+
+def chosen(
+    names: Sequence[str], baseline: str | None, differs: Callable[[str], float]
+) -> list[str]:
+    """Return the settings that are drawn: the baseline, and those that differ most from it."""
+    if len(names) <= MOST:
+        return list(names)
+    order = sorted(names, key=lambda name: (name != baseline, -differs(name)))[:MOST]
+    return [name for name in names if name in order]
+
+
+def some_of(drawn: int, of_all: int) -> str:
+    """Return which settings are drawn, in a sentence; empty if all are."""
+    if drawn >= of_all:
+        return ""
+    return f"{drawn} of {of_all} settings: the baseline, and those that differ most from it."
 
 
 @dataclass(frozen=True)

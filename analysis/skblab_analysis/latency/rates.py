@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,14 +31,12 @@ class Rates:
     @property
     def shown(self) -> list[str]:
         """The settings that are drawn: the baseline, and those that differ most from it."""
-        names = self.settings
-        order = sorted(names, key=lambda name: -self._differs(name))[: lines.MOST]
-        return [name for name in names if name in order]
+        known = (found.baseline for found in self.by_rate)
+        baseline = next((name for name in known if name is not None), None)
+        return lines.chosen(self.settings, baseline, self._differs)
 
     def _differs(self, setting: str) -> float:
-        """Return the largest difference at any rate; of the baseline it is the largest of all."""
-        if any(found.baseline == setting for found in self.by_rate):
-            return math.inf
+        """Return the largest difference at any rate."""
         changes = (found.change(setting) for found in self.by_rate)
         known = (one.compared for one in changes if one is not None)
         return max((abs(one.share) for one in known if one is not None), default=0.0)

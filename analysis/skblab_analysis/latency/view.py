@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from skblab_analysis.base import told
+from skblab_analysis.base import lines, told
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
 from skblab_analysis.base.comparison import Comparison, Unit, Wording
@@ -151,12 +151,9 @@ def _sections(run: Run) -> list[Section]:
     for place, one in enumerate(rates.of(found)):
         caption = (
             "First the 99th percentile, with its smallest and largest block, and the median "
-            "(thin); then the packets that were lost."
-        )
-        if (shown := len(one.shown)) < (of_all := len(one.settings)):
-            caption += (
-                f" {shown} of {of_all} settings: the baseline, and those that differ most from it."
-            )
+            "(thin); then the packets that were lost. "
+            f"{lines.some_of(len(one.shown), len(one.settings))}"
+        ).rstrip()
         made.append(
             Section(
                 "latency/rates.html.j2",

@@ -146,7 +146,7 @@ def of(run: Run) -> Advice:
 
 
 def leanings(run: Run, measure: str) -> dict[str, tuple[Worth, ...]]:
-    """Return what each setting is worth by a measure, significant or not, in the plan's order.
+    """Return what each setting is worth by a measure, significant or not.
 
     Those come first that gain the most. What a baseline that differs from itself hides is left out.
     """
@@ -166,10 +166,10 @@ def against(run: Run, baseline: str, measure: str) -> dict[str, list[tuple[Worth
     With each, by which part the run's baseline differed from itself in the same figure: what is no
     more than that is nothing. Figures of which nothing can be told are left out.
     """
-    own = {_figure(comparison): comparison for comparison in _trusted(_deciding(run))}
+    own = {comparison.of: comparison for comparison in _trusted(_deciding(run))}
     found: dict[str, list[tuple[Worth, float]]] = {}
     for comparison in _deciding(run.against(baseline)):
-        known = own.get(_figure(comparison))
+        known = own.get(comparison.of)
         if known is None or comparison.measure != measure or comparison.wording is None:
             continue
         itself = abs(known.gain(known.again)) if known.again else 0.0
@@ -177,10 +177,6 @@ def against(run: Run, baseline: str, measure: str) -> dict[str, list[tuple[Worth
             worths = found.setdefault(change.setting, [])
             worths.append((Worth(comparison, change.difference), itself))
     return found
-
-
-def _figure(of: Comparison) -> tuple[object, ...]:
-    return of.measure, of.figure, of.part, of.traffic, of.rate
 
 
 def lines(advice: Advice) -> Iterator[str]:

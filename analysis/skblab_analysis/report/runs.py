@@ -7,9 +7,10 @@ samples. Their scatter is that of boots; what changes from one day to the next i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.comparison import Comparison
@@ -115,7 +116,7 @@ class _One:
     def changes(self) -> Mapping[tuple[object, ...], Against]:
         """What each setting differs from its own run's baseline, by figure and setting."""
         return {
-            (*_of(found), change.setting): _of_whole(found, change.difference)
+            (*found.of, change.setting): _of_whole(found, change.difference)
             for found in findings.compared(self.run)
             for change in found.changes
         }
@@ -142,6 +143,9 @@ class _One:
         return [sample for sample in self.samples if sample.exact == (clock == "exact")]
 
 
+Kept = TypeVar("Kept")
+# Facts, and what has all of them.
+Alike = tuple[Mapping[str, str], list[Kept]]
 # A run, and a figure of each of its settings.
 _Having = tuple[_One, dict[str, Sampled]]
 
@@ -172,11 +176,8 @@ def of(runs: Sequence[Run]) -> Several:
 
 
 def _by_place(having: Sequence[_One], clock: Clock) -> list[list[_One]]:
-    groups: dict[tuple[tuple[str, str], ...], list[_One]] = {}
-    for one in having:
-        key = tuple(sorted(places.place(one.run.document, clock).items()))
-        groups.setdefault(key, []).append(one)
-    return list(groups.values())
+    groups = _alike((places.place(one.run.document, clock), one) for one in having)
+    return [same for _, same in groups]
 
 
 def _clocks(ours: Sequence[_One]) -> Iterator[str]:
@@ -242,18 +243,18 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
     return tables, left
 
 
-def _by_way(having: Sequence[_Having]) -> list[tuple[Mapping[str, str], list[_Having]]]:
+def _by_way(having: Sequence[_Having]) -> list[Alike[_Having]]:
     """Return runs apart that measured a figure in another way, each with that way."""
-    ways: list[tuple[Mapping[str, str], list[_Having]]] = []
-    for one, by_setting in having:
-        way = places.measured(one.run, _any([(one, by_setting)]))
-        for known, same in ways:
-            if known == way:
-                same.append((one, by_setting))
-                break
-        else:
-            ways.append((way, [(one, by_setting)]))
-    return ways
+    return _alike((places.measured(one[0].run, _any([one])), one) for one in having)
+
+
+def _alike(known: Iterable[tuple[Mapping[str, str], Kept]]) -> list[Alike[Kept]]:
+    """Return what has the same facts together, with these facts, in the order of the first."""
+    found: dict[tuple[tuple[str, str], ...], Alike[Kept]] = {}
+    for facts, one in known:
+        _, same = found.setdefault(tuple(sorted(facts.items())), (facts, []))
+        same.append(one)
+    return list(found.values())
 
 
 def _any(having: Sequence[_Having]) -> Sampled:
@@ -287,15 +288,7 @@ def _by_state(
     with_it: Sequence[tuple[_One, Sampled]], setting: str
 ) -> list[list[tuple[_One, Sampled]]]:
     """Return runs apart that set something else by the same name."""
-    states: list[tuple[Mapping[str, str], list[tuple[_One, Sampled]]]] = []
-    for one, sample in with_it:
-        values = one.values.get(setting, {})
-        for known, same in states:
-            if known == values:
-                same.append((one, sample))
-                break
-        else:
-            states.append((values, [(one, sample)]))
+    states = _alike((one[0].values.get(setting, {}), one) for one in with_it)
     return [same for _, same in states]
 
 
@@ -315,10 +308,6 @@ def _lines(same: Sequence[tuple[_One, Sampled]]) -> Iterator[Line]:
             from_baseline=own,
             from_first=Against() if sample is first else _against(difference(first, sample)),
         )
-
-
-def _of(found: Comparison) -> tuple[object, ...]:
-    return found.measure, found.figure, found.part, found.unit, found.traffic, found.rate
 
 
 def _of_whole(of: Comparison, found: Difference) -> Against:

@@ -20,8 +20,6 @@ MEGA = 1e6
 _SIZE = re.compile(r"\b(\d+) bytes\b")
 _LINK = re.compile(r"router \S+ link")
 _SPEED = re.compile(r"Speed: (\d+)Mb/s")
-# Only there a link is a line: that of a guest's device says what somebody made up.
-HOSTS = "hosts"
 
 
 def frame_bytes(traffic: str) -> int | None:
@@ -47,10 +45,16 @@ def rate_of(bits_per_second: float, frame: int) -> float:
     return bits_per_second / ((frame + BETWEEN_BYTES) * BITS)
 
 
+def unit_of(most: float) -> tuple[float, str]:
+    """Return the unit in which so many bit/s are told: how many it is, and its name."""
+    return (GIGA, "Gbit/s") if most >= GIGA else (MEGA, "Mbit/s")
+
+
 def bits_of_line(run: Run) -> float | None:
     """Return the bit/s of the slowest of the router's links; None if they are not known."""
     environment = run.document.environment
-    if environment is None or run.document.plan.parameters.get("testbed") != HOSTS:
+    # Only of hosts a link is a line: that of a guest's device says what somebody made up.
+    if environment is None or run.booted:
         return None
     speeds = [
         float(found[1]) * MEGA for found in map(_SPEED.search, _links(environment.more)) if found

@@ -51,15 +51,12 @@ def shown(summary: ThroughputSummary) -> list[str]:
     """Return the settings that are drawn: the baseline, and those that differ most from it."""
     main = summary.main
     names = [rate.setting for rate in main.rates if rate.setting != AGAIN]
-    if len(names) <= lines.MOST:
-        return names
 
     def differs(name: str) -> float:
         change = main.change(name)
         return abs(change.difference.share) if change is not None else 0.0
 
-    chosen = sorted(names, key=lambda name: (name != main.baseline, -differs(name)))[: lines.MOST]
-    return [name for name in names if name in chosen]
+    return lines.chosen(names, main.baseline, differs)
 
 
 def _point(row: LoadRow, loss: Axis) -> Point:

@@ -107,7 +107,7 @@ def _bits(rates: Sequence[float], frame: int | None) -> tuple[str, list[str]]:
     if frame is None:
         return "", []
     most = line.bits(rates[-1], frame)
-    step, unit = (line.GIGA, "Gbit/s") if most >= line.GIGA else (line.MEGA, "Mbit/s")
+    step, unit = line.unit_of(most)
     digits = decimals(most / step)
     return unit, [number(line.bits(rate, frame) / step, digits if rate else 0) for rate in rates]
 

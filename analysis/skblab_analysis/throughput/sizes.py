@@ -34,13 +34,7 @@ class Sizes:
     @property
     def shown(self) -> list[str]:
         """The settings that are drawn: the baseline, and those that differ most from it."""
-        names = self.settings
-        if len(names) <= lines.MOST:
-            return names
-        baseline = self.by_size[0][1].main.baseline
-        order = sorted(names, key=lambda name: (name != baseline, -self._differs(name)))
-        chosen = order[: lines.MOST]
-        return [name for name in names if name in chosen]
+        return lines.chosen(self.settings, self.by_size[0][1].main.baseline, self._differs)
 
     def rates(self, setting: str) -> Iterator[tuple[int, Rate]]:
         """Yield what a setting forwards, by the size of frames."""
@@ -73,7 +67,7 @@ def picture(sizes: Sizes, suffix: str = "", bits: float | None = None) -> Pictur
     measured = [size for size, _ in sizes.by_size]
     most = max(_top(point.first) for _, points in found for point in points)
     most_bits = max(_top(point.second) for _, points in found for point in points)
-    step, unit = (line.GIGA, "Gbit/s") if most_bits >= line.GIGA else (line.MEGA, "Mbit/s")
+    step, unit = line.unit_of(most_bits)
     limit = []
     if bits is not None:
         # No further up than there is something: of small frames the line carries far more.

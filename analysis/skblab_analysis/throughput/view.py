@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from skblab_analysis.base import told
+from skblab_analysis.base import lines, told
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, brackets, change_text, not_significant
@@ -97,10 +97,8 @@ class Shown:
     @property
     def loads_of(self) -> str:
         """Which settings the picture of loads has, if not all: in words."""
-        drawn, of_all = len(loads.shown(self.summary)), len(self.summary.main.rates)
-        if drawn >= of_all - 1:
-            return ""
-        return f"{drawn} of {of_all} settings: the baseline, and those that differ most from it."
+        names = [rate.setting for rate in self.summary.main.rates if rate.setting != AGAIN]
+        return lines.some_of(len(loads.shown(self.summary)), len(names))
 
     @property
     def intervals(self) -> bool:
@@ -133,19 +131,15 @@ def _sections(run: Run) -> list[Section]:
     bits = line.bits_of_line(run)
     made = [_section(run, summary, place) for place, summary in enumerate(found)]
     for place, one in enumerate(sizes.of(found)):
-        names, shown = one.settings, one.shown
-        caption = f"Rates by {one.goal} with their 95 % intervals over blocks."
-        if len(shown) < len(names):
-            caption += (
-                f" {len(shown)} of {len(names)} settings: the baseline, and those that differ "
-                "most from it."
-            )
-        if bits is not None:
-            caption += " Dashed: what the line carries."
+        caption = [
+            f"Rates by {one.goal} with their 95 % intervals over blocks.",
+            lines.some_of(len(one.shown), len(one.settings)),
+            "" if bits is None else "Dashed: what the line carries.",
+        ]
         made.append(
             Section(
                 "throughput/sizes.html.j2",
-                ShownSizes(suffix(place), one.traffic, caption),
+                ShownSizes(suffix(place), one.traffic, " ".join(filter(None, caption))),
                 (sizes.picture(one, suffix(place), bits),),
             )
         )

@@ -7,9 +7,9 @@ Its testbed comes up as a sweep has it: ports are taken, packets are sent, and a
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from skblab.doctor.checks import Check
 from skblab.lab import labroot
@@ -53,18 +53,12 @@ def run_all(file: Path, reporter: Reporter) -> Iterator[Check]:
     root = labroot.ensure(reporter)
     machines = HostMachines(wanted, experiment, reporter, our_sender(root, reporter))
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="skblab-doctor-")))
         try:
             stack.enter_context(machines.alone())
-            testbed = stack.enter_context(machines.up(Boot(0, {}, ()), folder / "log"))
+            # Hosts are not booted, so there is no console to be kept.
+            testbed = stack.enter_context(machines.up(Boot(0, {}, ()), Path(os.devnull)))
         except SkblabError as error:
-            yield Check(
-                name="machines",
-                status="missing",
-                found=one_line(str(error)),
-                means="no sweep can run on them",
-                mend="do what that line says, then run this again",
-            )
+            yield _failed("machines", error, "no sweep can run on them")
             return
         assert isinstance(testbed, Hosts)
         assert machines.known is not None
@@ -82,21 +76,21 @@ def run_all(file: Path, reporter: Reporter) -> Iterator[Check]:
             )
             yield from _rates(testbed, facts)
         except CableError as error:
-            yield Check(
-                name="cables",
-                status="missing",
-                found=one_line(str(error)),
-                means="packets do not come from the generator to the sink",
-                mend="look at the cables, and at the ports in the hosts file",
+            means = "packets do not come from the generator to the sink"
+            yield _failed(
+                "cables", error, means, "look at the cables, and at the ports in the hosts file"
             )
         except SkblabError as error:
-            yield Check(
-                name="packets",
-                status="missing",
-                found=one_line(str(error)),
-                means="a trial of a sweep would fail so, too",
-                mend="do what that line says, then run this again",
-            )
+            yield _failed("packets", error, "a trial of a sweep would fail so, too")
+
+
+def _failed(
+    name: str,
+    error: SkblabError,
+    means: str,
+    mend: str = "do what that line says, then run this again",
+) -> Check:
+    return Check(name=name, status="missing", found=one_line(str(error)), means=means, mend=mend)
 
 
 def _machines(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
@@ -113,8 +107,7 @@ def _machines(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
             found=found,
             means="reached, as root; its ports were taken and are given back",
         )
-    runs = facts.get("router irqbalance")
-    if runs:
+    if facts.get("router irqbalance"):
         yield Check(
             name="irqbalance",
             status="limited",
