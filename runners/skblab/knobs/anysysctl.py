@@ -6,12 +6,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from skblab.knobs import keys, oneway, perport
-from skblab.knobs.base import DEVICE, Check, Form, Independent, able, shown
+from skblab.knobs.base import DEVICE, Check, Form, Independent, able, calling, shown
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine, script_inside
+from skblab.machine.device import Machine
 
 LONGEST = 200
 
@@ -113,8 +112,7 @@ class AnySysctl(Independent):
         }
 
     def _script(self, machine: Machine, calls: Sequence[str]) -> str:
-        functions = (resources.files(__package__) / "anysysctl.sh").read_text()
-        return script_inside(machine.netns, "\n".join(("set -u", functions, *calls)))
+        return calling(machine.netns, "anysysctl.sh", "\n".join(calls))
 
 
 def _text(value: Value) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Protocol, runtime_checkable
 
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine
+from skblab.machine.device import Machine, script_inside
 from skblab_analysis.base.errors import SkblabError
 
 # How a script says that the hardware, the driver or the kernel has no such thing: on a line of its
@@ -115,6 +116,15 @@ class Knob(Protocol):
 
         Names in capitals stand for what a machine has: each DEVICE, QUEUE, IRQ or NAPI instance.
         """
+
+
+def calling(netns: str | None, file: str, call: str, names: str = "") -> str:
+    """Return a script that makes a call of a file of this package in a namespace.
+
+    The file defines functions; `names` are lines with the variables that these read.
+    """
+    functions = (resources.files(__package__) / file).read_text()
+    return script_inside(netns, f"set -u\n{names}{functions}{call}")
 
 
 @runtime_checkable

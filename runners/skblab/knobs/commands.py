@@ -13,13 +13,12 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 
 from skblab.knobs import perport, shellquote
-from skblab.knobs.base import DEVICE, Check, Form, Independent, able, shown
+from skblab.knobs.base import DEVICE, Check, Form, Independent, able, calling, shown
 from skblab.knobs.keys import PORT
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine, script_inside
+from skblab.machine.device import Machine
 from skblab_analysis.base.errors import SkblabError, one_line
 
 VALUE = "{value}"
@@ -181,5 +180,4 @@ def _call(template: str) -> str:
 
 
 def _script(machine: Machine, calls: Iterable[str]) -> str:
-    functions = (resources.files(__package__) / "commands.sh").read_text()
-    return script_inside(machine.netns, "\n".join(("set -u", functions, *calls)))
+    return calling(machine.netns, "commands.sh", "\n".join(calls))

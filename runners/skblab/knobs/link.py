@@ -6,7 +6,6 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import dataclass
-from importlib import resources
 
 from skblab.knobs.base import (
     DEVICE,
@@ -16,6 +15,7 @@ from skblab.knobs.base import (
     Independent,
     Unable,
     able,
+    calling,
     joined,
     parted,
 )
@@ -147,8 +147,7 @@ def _whole(address: str) -> str:
 
 
 def _vlan(device: Device, call: str) -> str:
-    functions = (resources.files(__package__) / "vlan.sh").read_text()
-    return script_inside(device.netns, f"set -u\nPROTOCOL={PROTOCOL}\n{functions}{call}")
+    return calling(device.netns, "vlan.sh", call, f"PROTOCOL={PROTOCOL}\n")
 
 
 FAMILY = Family(80, (Mtu(), Vlan()))

@@ -14,13 +14,12 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 
 from skblab.knobs import rules
-from skblab.knobs.base import DEVICE, Check, Family, Form, Independent, Unable
+from skblab.knobs.base import DEVICE, Check, Family, Form, Independent, Unable, calling
 from skblab.knobs.rules import Texts, is_file
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine, script_inside
+from skblab.machine.device import Machine
 
 NONE = "none"
 # One port each.
@@ -190,8 +189,7 @@ def _make(machine: Machine, value: str) -> str:
 
 
 def _script(machine: Machine, call: str) -> str:
-    functions = (resources.files(__package__) / "netfilter.sh").read_text()
-    return script_inside(machine.netns, f"set -u\n{functions}{call}")
+    return calling(machine.netns, "netfilter.sh", call)
 
 
 FAMILY = Family(90, (Netfilter(),))

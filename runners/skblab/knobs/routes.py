@@ -18,9 +18,9 @@ from importlib import resources
 from pathlib import Path
 
 from skblab.knobs import link, routefile, routeset
-from skblab.knobs.base import DEVICE, UNABLE, Check, Family, Form, Unable, able
+from skblab.knobs.base import DEVICE, UNABLE, Check, Family, Form, Unable, able, calling
 from skblab.knobs.values import Value
-from skblab.machine.device import Machine, script_inside
+from skblab.machine.device import Machine
 from skblab_analysis.base.errors import UsageError, one_line
 
 PROTOCOL = 83
@@ -159,9 +159,8 @@ class Routes:
             raise UsageError(str(error)) from error
 
     def _script(self, machine: Machine, call: str) -> str:
-        functions = (resources.files(__package__) / "routes.sh").read_text()
-        numbers = f"FAMILY={self.family} PROTOCOL={PROTOCOL} VLANS={link.PROTOCOL}"
-        return script_inside(machine.netns, f"set -u\n{numbers}\n{functions}{call}")
+        numbers = f"FAMILY={self.family} PROTOCOL={PROTOCOL} VLANS={link.PROTOCOL}\n"
+        return calling(machine.netns, "routes.sh", call, numbers)
 
 
 def _family(address: str) -> int:
