@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import searches
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
@@ -106,6 +108,33 @@ def test_a_name_that_has_room_is_whole() -> None:
         "2: a…me",
     ]
     assert labels.elided("abcdefgh", 0, len) == labels.ELLIPSIS
+
+
+@given(st.text("ab W", max_size=40), st.floats(0, 300))
+def test_a_name_keeps_as_much_as_has_room(name: str, room: float) -> None:
+    def measure(text: str) -> float:
+        return labels.width(text, 10)
+
+    fitting = []
+    for kept in range(2, len(name)):
+        head = (kept + 1) // 2
+        begin, end = name[:head].rstrip(), name[len(name) - kept + head :].lstrip()
+        if measure(way := f"{begin}{labels.ELLIPSIS}{end}") <= room:
+            fitting.append(way)
+    expected = name if measure(name) <= room else [labels.ELLIPSIS, *fitting][-1]
+    assert labels.elided(name, room, measure) == expected
+
+
+def test_a_name_of_any_length_is_cut_at_once() -> None:
+    """A name of some thousand letters took minutes: it was measured for each of them."""
+    measured = []
+
+    def measure(text: str) -> float:
+        measured.append(text)
+        return len(text)
+
+    assert len(labels.elided("x" * 50_000, 40, measure)) == 40
+    assert len(measured) < 30
 
 
 @pytest.mark.labroot

@@ -7,6 +7,7 @@ name that is cut stands in full in the table beside its picture.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 
 # Heights of text in pixels of a picture's width: in SVG, and in PNG, whose points are larger.
@@ -36,15 +37,21 @@ def width(text: str, size: float) -> float:
 
 
 def elided(text: str, room: float, measure: Callable[[str], float]) -> str:
-    """Return a text that has room by its measure: without its middle if it has not."""
+    """Return a text that has room by its measure: without its middle if it has not.
+
+    A text that begins or ends with another must measure no less than that one.
+    """
     if measure(text) <= room:
         return text
-    for kept in range(len(text) - 1, 1, -1):
+
+    def cut(kept: int) -> str:
         head = (kept + 1) // 2
-        cut = f"{text[:head].rstrip()}{ELLIPSIS}{text[len(text) - (kept - head) :].lstrip()}"
-        if measure(cut) <= room:
-            return cut
-    return ELLIPSIS
+        return f"{text[:head].rstrip()}{ELLIPSIS}{text[len(text) - (kept - head) :].lstrip()}"
+
+    # One that keeps more measures no less: a name of 20 000 letters is measured 15 times.
+    numbers = range(2, len(text))
+    fitting = bisect.bisect_right(numbers, room, key=lambda kept: measure(cut(kept)))
+    return cut(numbers[fitting - 1]) if fitting else ELLIPSIS
 
 
 def names(
