@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow.parquet as pq
 import typer
 from pydantic import BaseModel
 
+from skblab_analysis.base.arrow import pq
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.rows import Stored
 from skblab_analysis.comparison.rows import COMPARISON

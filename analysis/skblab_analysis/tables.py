@@ -19,13 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 import skblab_analysis
 from skblab_analysis.base import disk
+from skblab_analysis.base.arrow import pa, pc, pq
 from skblab_analysis.base.checked import Closed, RecordError, read
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.rows import Numbered, Table

@@ -21,11 +21,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-import pyarrow as pa
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -38,6 +37,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from skblab_analysis.base.arrow import pa
 from skblab_analysis.base.checked import RecordError, faults
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.whole import Whole
@@ -53,10 +53,7 @@ Lines = Annotated[
     str, BeforeValidator(lambda text: text[:LONGEST_TEXT] if isinstance(text, str) else text)
 ]
 
-_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 _SCHEMA = b"schema"
-# What is said of values that are not those of a column.
-_UNLIKE = (LookupError, TypeError, ValueError, OverflowError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,7 @@ class Table(Stored):
                 column.name: values.get(column.name) or [None] * count for column in self.columns
             }
             return pa.Table.from_pydict(known, schema=self.schema)
-        except _UNLIKE as error:
+        except _unlike() as error:
             why = one_line(f"{type(error).__name__}: {error}", 200)
             raise RecordError(f"{where} is not as version {version} is ({why})") from error
 
@@ -211,7 +208,7 @@ class Table(Stored):
         if version < self.version and self.older is not None:
             try:
                 return self._of_older(found.to_pylist())
-            except _UNLIKE as error:
+            except _unlike() as error:
                 why = one_line(f"{type(error).__name__}: {error}", 200)
                 raise RecordError(f"{where} is not as version {version} was ({why})") from error
         columns = []
@@ -280,6 +277,16 @@ class Table(Stored):
         return made
 
 
+@cache
+def _types() -> dict[type, pa.DataType]:
+    return {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+
+
+def _unlike() -> tuple[type[Exception], ...]:
+    """Return what is raised for values that are not those of a column."""
+    return LookupError, TypeError, ValueError, OverflowError, pa.ArrowException
+
+
 def _kind(annotation: object) -> tuple[pa.DataType, bool]:
     """Return the arrow type of a field, and whether it may be null."""
     origin, inside = get_origin(annotation), get_args(annotation)
@@ -289,5 +296,5 @@ def _kind(annotation: object) -> tuple[pa.DataType, bool]:
         [(kind, _)] = [_kind(argument) for argument in inside if argument is not NoneType]
         return kind, NoneType in inside
     if origin is Literal:
-        return _TYPES[type(inside[0])], False
-    return _TYPES[cast(type, annotation)], False
+        return _types()[type(inside[0])], False
+    return _types()[cast(type, annotation)], False
