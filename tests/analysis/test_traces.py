@@ -6,6 +6,7 @@ Against the receiver itself: tests/guest/test_traffic.py.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Sequence
@@ -391,15 +392,19 @@ def whole_before(data: bytes, cut: int, form: str) -> int:
         return cut // 16
     if form == "luna":
         return max(data[:cut].count(b"\n") - 1, 0)
-    ends, count = [], 0
-    make = pcap if form == "pcap" else pcapng
-    for number in range(1, len(some_packets()) + 1):
-        ends.append(len(make(some_packets()[:number])))
     # Of those with UDP.
     is_udp = [True] * 8 + [False] * 3 + [True]
-    for end, packet in zip(ends, is_udp, strict=True):
-        count += packet and end <= cut
-    return count
+    return sum(
+        packet and end <= cut for end, packet in zip(captured_until(form), is_udp, strict=True)
+    )
+
+
+@functools.cache
+def captured_until(form: str) -> list[int]:
+    """Return where each of the packets ends in a file of them."""
+    make = pcap if form == "pcap" else pcapng
+    packets = some_packets()
+    return [len(make(packets[:number])) for number in range(1, len(packets) + 1)]
 
 
 @pytest.mark.parametrize("name", ["timestamps", "luna", "pcap", "pcapng"])
