@@ -129,18 +129,37 @@ def test_our_series_reads_clean(lab: LabRoot) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(15000)
 def test_our_series_builds_at_every_patch(lab: LabRoot, full: bool) -> None:
-    """At full scale as `make patches-check` does; else the last patch of C, in its folders."""
-    chosen = () if full else ("--quick", "--patch", str(_last_of_c()))
-    done = check(TREE, *chosen, seconds=14400)
+    """In the folders that each patch changes; at less than full scale the last patch of C alone.
+
+    What a header does to the rest of the kernel: the next test, after all patches. By
+    `make patches-check` after each of them, for hours.
+    """
+    chosen = () if full else ("--patch", str(_last_of_c()))
+    done = check(TREE, "--quick", *chosen, seconds=14400)
     assert done.returncode == 0, done.stdout
     assert "patches checked, 0 not fit" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(9000)
+def test_the_whole_kernel_builds_after_our_series(lab: LabRoot, full: bool) -> None:
+    if not full:
+        pytest.skip("builds three kernels anew: make test-all")
+    count = len(_patches())
+    done = check(TREE, *("--patch", str(_last_of_c())), *("--patch", str(count)), seconds=9000)
+    assert done.returncode == 0, done.stdout
+    assert "2 patches checked, 0 not fit" in done.stdout
+
+
+def _patches() -> tuple[Path, ...]:
+    return series.read(DEFAULT.patches, DEFAULT.parts).patches
 
 
 def _last_of_c() -> int:
     """Return the number of the series' last patch of the kernel's C; after it come selftests."""
     of_c = [
         number
-        for number, patch in enumerate(series.read(DEFAULT.patches, DEFAULT.parts).patches, 1)
+        for number, patch in enumerate(_patches(), 1)
         if re.search(r"^\+\+\+ b/net/.*\.c$", patch.read_text(), re.MULTILINE)
     ]
     return of_c[-1]
