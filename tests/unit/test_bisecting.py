@@ -17,7 +17,7 @@ import pytest
 
 from conftest import TREE, Skblab
 from made_up_kernels import ENVIRONMENT, identity
-from repositories import run_git
+from repositories import make_line, run_git
 from skblab.bench.comparison import SHARED
 from skblab.compare import bisecting, running
 from skblab.compare.counting import NoFigureError, Shot
@@ -95,16 +95,12 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     """Have kernels of a repository, of which one commit costs more."""
     path = tmp_path / "linux"
     path.mkdir()
-    run_git(path, "init", "-q")
-    (path / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n")
-    (path / "config").write_text("CONFIG_NET=y\n")
-    made = []
-    for number in range(COMMITS):
-        (path / "file").write_text(f"{number}\n")
-        run_git(path, "add", "-A")
-        run_git(path, "commit", "-q", "-m", f"net: tidy [{number}]")
-        made.append(run_git(path, "rev-parse", "HEAD"))
-    found = Lab(path, made)
+    files = {
+        "Makefile": "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n",
+        "config": "CONFIG_NET=y\n",
+    }
+    subjects = [f"net: tidy [{number}]" for number in range(COMMITS)]
+    found = Lab(path, make_line(path, subjects, files))
 
     @contextmanager
     def shares(*given: object) -> Iterator[list[object]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repositories import run_git
+from repositories import make_line, run_git
 from skblab.compare.bisecting import Repository
 from skblab.compare.bisection import (
     Bisection,
@@ -45,14 +45,7 @@ class Kernels:
 
 def line_of(folder: Path, count: int) -> tuple[Repository, list[str]]:
     """Return a repository with so many commits in a row, and their names."""
-    run_git(folder, "init", "-q")
-    made = []
-    for number in range(count):
-        (folder / "file").write_text(f"{number}\n")
-        run_git(folder, "add", "file")
-        run_git(folder, "commit", "-q", "-m", f"change {number}")
-        made.append(run_git(folder, "rev-parse", "HEAD"))
-    return Repository(folder), made
+    return Repository(folder), make_line(folder, [f"change {number}" for number in range(count)])
 
 
 def branched(folder: Path, at: str, into: str) -> tuple[list[str], str]:
