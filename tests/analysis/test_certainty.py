@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import random
+import statistics
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from skblab_analysis.base.certainty import (
     CONFIDENCE,
@@ -29,6 +33,15 @@ def test_students_interval_is_that_of_the_textbooks() -> None:
     assert found.low == pytest.approx(1.037, abs=1e-3)
     assert found.high == pytest.approx(4.963, abs=1e-3)
     assert found.share == pytest.approx(0.654, abs=1e-3)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=9))
+def test_the_scatter_is_that_of_pythons_own_statistics(values: list[float]) -> None:
+    found = interval(values).noise
+    quantile = float(stdtrit(len(values) - 1, 0.975))
+    expected = quantile * statistics.stdev(values) / len(values) ** 0.5
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert interval([values[0]] * len(values)).noise == 0
 
 
 def test_two_values_are_hardly_anything() -> None:

@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from statistics import mean, stdev, variance
+from statistics import mean
 from typing import Literal
 
 CONFIDENCE = 0.95
@@ -187,7 +187,7 @@ def interval(values: Sequence[float], resolution: float = 0.0) -> Interval:
     """Return mean and interval of at least one value; `resolution` in the values' unit."""
     if len(values) < 2:
         return Interval(mean(values), None, len(values), resolution)
-    noise = _student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    noise = _student(len(values) - 1) * math.sqrt(_variance(values) / len(values))
     return Interval(mean(values), noise, len(values), resolution)
 
 
@@ -315,12 +315,20 @@ def _standard_error(samples: Sequence[Sequence[float]]) -> tuple[float, float]:
     They are Welch's, or those of the smaller sample: of two figures that scatter more than many
     others, their scatter is hardly known, and Welch's would alarm twice as often as promised.
     """
-    parts = [(variance(values) / len(values), len(values) - 1) for values in samples]
+    parts = [(_variance(values) / len(values), len(values) - 1) for values in samples]
     whole = sum(part for part, _ in parts)
     freedom = min(own for _, own in parts) + 0.0
     if whole and len({own for _, own in parts}) == 1:
         freedom = whole**2 / sum(part**2 / own for part, own in parts)
     return math.sqrt(whole), freedom
+
+
+def _variance(values: Sequence[float]) -> float:
+    """As statistics.variance, but for a rounding error, in a tenth of its time."""
+    if values.count(values[0]) == len(values):
+        return 0.0
+    center = math.fsum(values) / len(values)
+    return math.fsum((value - center) ** 2 for value in values) / (len(values) - 1)
 
 
 @cache
