@@ -103,6 +103,7 @@ def test_a_soak_on_a_kernel_with_a_sanitizer_is_good(
     if not full:
         pytest.skip("only make test-all has the half hour that its kernel takes to build")
     done = skblab("soak", "--flavour", flavour, "--seconds", "60", "--json", timeout=7000)
+    assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    assert (done.returncode, document["complaints"]) == (0, [])
+    assert document["complaints"] == []
     assert (document["result"]["watched"] is not None) == (flavour == "kcsan")

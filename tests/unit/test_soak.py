@@ -173,5 +173,5 @@ def test_kcsan_has_to_watch() -> None:
 
 
 def test_a_kernel_whose_cpus_run_at_once_does_not_rewrite_itself() -> None:
-    actions = {step.action for step in plan.make(1, 60, rewriting=False).steps}
+    actions = {step.action for step in plan.make(1, 60, plan.REWRITING).steps}
     assert actions == set(plan.ACTIONS) - plan.REWRITING

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 
 # Shares of the whole, in order. During faults the stirring goes on.
@@ -134,15 +134,15 @@ ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
 }
 
 
-def make(seed: int, seconds: float, *, rewriting: bool = True) -> Plan:
-    """Return the plan for a seed and a length in seconds; without REWRITING if not `rewriting`."""
+def make(seed: int, seconds: float, without: Collection[str] = ()) -> Plan:
+    """Return the plan for a seed and a length in seconds, `without` some actions."""
     choose = random.Random(seed)
     phases: list[Phase] = []
     begin = 0.0
     for name, share in PHASES:
         phases.append(Phase(name, begin, begin + share * seconds))
         begin += share * seconds
-    names = [name for name in ACTIONS if rewriting or name not in REWRITING]
+    names = [name for name in ACTIONS if name not in without]
     weights = [ACTIONS[name][0] for name in names]
     steps: list[Step] = []
     # Each once first, so that even a short soak does everything.
