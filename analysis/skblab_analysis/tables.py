@@ -214,7 +214,8 @@ def write(path: Path, rows: pa.Table) -> None:
 def _read(path: Path) -> pa.Table:
     try:
         # As it is, whatever it says of itself for pandas: only columns that are known are taken.
-        arrow = pq.ParquetFile(path).read()
+        # Few tables have enough rows that threads are worth waiting for.
+        arrow = pq.ParquetFile(path).read(use_threads=False)
         arrow.validate(full=True)
     except FileNotFoundError as error:
         raise RecordError(f"{path} is missing: not a whole run folder") from error

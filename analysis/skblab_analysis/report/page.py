@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -112,6 +113,7 @@ def _write_derived(run: Run) -> None:
                 path.unlink(missing_ok=True)
 
 
+@cache
 def environment() -> jinja2.Environment:
     """Return where templates are found, and what they can do."""
     made = jinja2.Environment(
