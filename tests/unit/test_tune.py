@@ -21,7 +21,6 @@ from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
 from skblab.cli import app
-from skblab.commands import tune as tuning
 from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -30,7 +29,7 @@ from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
 from skblab.testbeds import Offered, Sending
 from skblab.testbeds.netns import Netns
-from skblab.tune import adding, choosing, deriving, page, script
+from skblab.tune import adding, choosing, conduct, deriving, judging, page, script
 from skblab.tune.adding import Added
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
 from skblab_analysis.base.errors import UsageError
@@ -327,7 +326,7 @@ def tuned(
     left = list(guests)
     file = walls.as_if_booted(tmp_path, monkeypatch, guest)
     file.write_text(text)
-    monkeypatch.setattr(tuning, "gnuplot", lambda root: fake_gnuplot)
+    monkeypatch.setattr(conduct, "gnuplot", lambda root: fake_gnuplot)
     call = ["tune", str(file), "--testbed", "netns", "--minutes", "600", "--json"]
     monkeypatch.setattr(deriving, "MOST_BLOCKS", 3)
     done = CliRunner().invoke(app, call)
@@ -499,22 +498,21 @@ def test_what_helps_together_is_chosen_though_no_part_of_it_is_seen(
 ) -> None:
     """With few blocks, all at once may be seen to be better, and none of it to be needed."""
     made = experiment()
-    asked = cast(tuning.Asked, SimpleNamespace(goal="throughput"))
     whole = choosing.combine(made, ["off", "budget"])
     each = cast(Run, SimpleNamespace())
     good = SimpleNamespace(name=TOGETHER, better=[SimpleNamespace(gain=2.0, of=MEASURED)])
     monkeypatch.setattr(advice, "of", lambda run: SimpleNamespace(ranked=[good]))
     idle = Added(idle=("off", "budget"))
-    chosen, others = tuning._choice(asked, made, [], whole, each, idle)
+    chosen, others = judging.choice("throughput", made, [], whole, each, idle)
     assert chosen.settings == ("off", "budget") and others is None
     harmful = Added(harmful=(("budget", cast(Worth, None)),), idle=("off",))
-    chosen, _ = tuning._choice(asked, made, [], whole, each, harmful)
+    chosen, _ = judging.choice("throughput", made, [], whole, each, harmful)
     assert chosen.settings == ("off",)
     # What was better alone is, with all else that does no harm beside it.
-    chosen, others = tuning._choice(asked, made, ["off"], whole, each, harmful)
+    chosen, others = judging.choice("throughput", made, ["off"], whole, each, harmful)
     assert chosen.settings == ("off",) == (others or chosen).settings
     monkeypatch.setattr(advice, "of", lambda run: SimpleNamespace(ranked=[]))
-    chosen, _ = tuning._choice(asked, made, [], whole, each, idle)
+    chosen, _ = judging.choice("throughput", made, [], whole, each, idle)
     assert chosen.settings == ()
 
 
