@@ -280,8 +280,10 @@ def test_a_sweep_with_a_guest_that_is_killed_and_resumed(stock: Kernel, tmp_path
     works = {work.setting: work for work in work_summary.of(run)}
     threads = works["NAPI threads, interrupts to CPU 0"]
     assert threads.napi_ns > 0 == works["baseline"].napi_ns
-    # All that this has interrupts CPU 0.
-    assert set(threads.interrupts) == {0}
+    # All that this has interrupts CPU 0. One of each queue may still come to its old CPU: there the
+    # kernel moves it (irq_move_irq), and under load that first one comes when the trial has begun.
+    late = sum(count for cpu, count in threads.interrupts.items() if cpu != 0)
+    assert late <= 4 and threads.interrupts[0] > 100
     assert run.document.environment is not None
     facts = run.document.environment.more
     assert "driver: virtio_net" in facts["router r0 driver"]
