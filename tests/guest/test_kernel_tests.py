@@ -95,14 +95,14 @@ def test_a_soak_is_good(skblab: Skblab, stock: Kernel, full: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(9200)
 @pytest.mark.parametrize("flavour", ["kcsan", "kmsan"])
 def test_a_soak_on_a_kernel_with_a_sanitizer_is_good(
     skblab: Skblab, flavour: str, full: bool
 ) -> None:
     if not full:
         pytest.skip("only make test-all has the half hour that its kernel takes to build")
-    done = skblab("soak", "--flavour", flavour, "--seconds", "60", "--json", timeout=7000)
+    done = skblab("soak", "--flavour", flavour, "--seconds", "60", "--json", timeout=9000)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["complaints"] == []

@@ -34,7 +34,7 @@ PROGRAM = (
     *("-m", "skblab.soak.guest.soak", "/tmp/plan.json", "/skblab/src"),
 )
 # Beside the plan itself: set-up, the count in peace, two leak scans, under emulation.
-EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400, "kcsan": 2400, "kmsan": 2400}
+EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400, "kcsan": 2400, "kmsan": 5400}
 MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096, "kcsan": 4096, "kmsan": 8192}
 # A race needs two CPUs that run at once. Each of these kernels says how it goes without a danger
 # of QEMU's (GuestSpec.one_thread).
