@@ -115,7 +115,9 @@ def run(
     """Do the soak; return the guest's report and what its kernel complained of."""
     flavour = built.record.flavour
     shares = [Bind(paths.tree(), "tree"), Bind(source_tree.path, "src")]
-    spec = make_spec(memory=MEMORY[flavour], flavour=flavour, one_thread=flavour not in AT_ONCE)
+    spec = make_spec(
+        memory=MEMORY[flavour], flavour=flavour, one_thread=flavour not in AT_ONCE, silent=True
+    )
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         guest.transport.script(f"cat >/tmp/plan.json <<'PLAN'\n{plan.json()}\nPLAN\n").check("plan")
         limit = 2 * plan.seconds + EXTRA_SECONDS[flavour]

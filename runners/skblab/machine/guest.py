@@ -221,7 +221,7 @@ class Guest:
             )
             cls._running.add(process)
             eventlog.note(eventlog.STARTED, kernel.key)
-            transport = transport_of(folder, labroot, silent=spec.exact)
+            transport = transport_of(folder, labroot, silent=spec.exact or spec.silent)
             guest = cls(spec, kernel, transport, console, folder, _process=process)
             guest._state, guest._inode, guest._pipe = state, inode, pipe
             transport.trouble = guest.trouble
@@ -455,7 +455,7 @@ def transport_of(folder: Path, labroot: LabRoot, *, silent: bool = False) -> Ssh
     """Return the way into the guest of a folder; its connection may be one that is open already.
 
     A `silent` one seldom sends something by itself: where instructions are counted, the guest's
-    sshd would answer in the middle of a load.
+    sshd would answer in the middle of a load; where allocations fail, it would end.
     """
     sock = _sock(folder)
     run = Bind(folder, "run", writable=True)

@@ -21,12 +21,13 @@ def make_spec(
     arguments: list[str] | None = None,
     flavour: str = "stock",
     one_thread: bool = False,
+    silent: bool = False,
 ) -> GuestSpec:
     """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one.
 
     Without `cpus` it has two, and one if it counts instructions (`exact`).
 
-    `flavour` is that of the kernel to boot; `one_thread` is GuestSpec's.
+    `flavour` is that of the kernel to boot; `one_thread` and `silent` are GuestSpec's.
     """
     use_kvm = not tcg and not exact and kvm.verdict().works
     try:
@@ -39,6 +40,7 @@ def make_spec(
             arguments=tuple(arguments or ()),
             patient=flavour in CHECKING,
             one_thread=one_thread,
+            silent=silent,
         )
     except ValidationError as error:
         raise UsageError(spec_complaint(error)) from error

@@ -110,6 +110,9 @@ class GuestSpec(BaseModel):
     # before it writes, and another CPU translates the old one again in between. The kernel then
     # ends with "Oops: int3". Where code is rewritten under load, say so.
     one_thread: bool = False
+    # Its sshd says nothing by itself: where allocations are made to fail, an answer that cannot be
+    # sent ends the connection.
+    silent: bool = False
     # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
     plugin: str | None = None
     # Of boots that are samples, which one. Each begins in a snapshot of its own, as it would in a

@@ -111,6 +111,8 @@ def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict
                 done += 1
             else:
                 time.sleep(0.01)
+        # Before a word is said, which may be one of the allocations that fail.
+        faults("none")
         phases.append(
             {
                 "name": phase["name"],
@@ -124,7 +126,6 @@ def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict
         )
         received = sum(values["received"] for values in phases[-1]["loads"].values())
         say(f"{phase['name']}: {done} steps, {received} received")
-    faults("none")
     return phases
 
 
