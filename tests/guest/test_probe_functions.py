@@ -34,7 +34,7 @@ INNER = "ip_rcv_core"
 def test_every_call_is_counted(run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
         *("probe", "functions", *NESTED, INNER, "--layer", "done", "--layer", "local"),
-        *("--on", "guest", "--kernel", "6.12", "--packets", str(PACKETS), "--rate", "3000"),
+        *("--on", "guest", "--kernel", "6.12+skblab", "--packets", str(PACKETS), "--rate", "3000"),
         "--json",
         env={"SKBLAB_RESULTS": str(tmp_path)},
     )

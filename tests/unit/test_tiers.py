@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
+import re
 import shlex
 import shutil
 import subprocess
@@ -214,3 +217,29 @@ def test_a_run_that_goes_on_knows_its_options(tmp_path: Path) -> None:
     done = subprocess.run(asked, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--outcomes=FILE" in done.stdout
+
+
+def unpatched(test: ast.AST) -> bool:
+    """Whether a test gives a kernel without our series to a command."""
+    for node in ast.walk(test):
+        words = getattr(node, "elts", None) or getattr(node, "args", None)
+        said = [getattr(word, "value", None) for word in words] if isinstance(words, list) else []
+        for option, value in itertools.pairwise(said):
+            if option == "--kernel" and re.fullmatch(r"\d+\.\d+", str(value)):
+                return True
+    return False
+
+
+def test_only_slow_tests_boot_a_kernel_without_our_series() -> None:
+    """With an empty cache one of them built it for ten minutes: a third of `make test`."""
+    found, there = [], 0
+    for file in sorted((paths.tree() / "tests" / "guest").rglob("test_*.py")):
+        body = ast.parse(file.read_text()).body
+        whole = [node for node in body if ast.unparse(node).startswith("pytestmark")]
+        for test in body:
+            if isinstance(test, ast.FunctionDef) and unpatched(test):
+                there += 1
+                marks = map(ast.unparse, (*whole, *test.decorator_list))
+                if not any("mark.slow" in mark for mark in marks):
+                    found.append(f"{file.name}::{test.name}")
+    assert there > 3 and found == []
