@@ -19,6 +19,7 @@ MOMENT = 1
 
 
 @pytest.mark.labroot
+@pytest.mark.slow
 def test_each_target_for_a_moment(lab: LabRoot, run_skblab: Skblab) -> None:
     done = run_skblab("fuzz", "--seconds", str(MOMENT))
     assert done.returncode == 0, done.stderr
