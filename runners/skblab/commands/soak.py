@@ -39,9 +39,10 @@ MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096, "kcsan": 4096, "kmsan": 8192
 # A race needs two CPUs that run at once. Each of these kernels says how it goes without a danger
 # of QEMU's (GuestSpec.one_thread).
 AT_ONCE = frozenset({"kcsan"})
-# What a kernel cannot do or takes for a fault of its own. bitmap_parse() writes half a word of the
-# mask for rps_cpus and looks at all of it: KMSAN reports each mask, and nothing comes of it.
-WITHOUT = {"kcsan": planner.REWRITING, "kmsan": frozenset({"rps"})}
+# What a kernel cannot do without that danger, or takes for a fault of its own: bitmap_parse()
+# writes half a word of the mask for rps_cpus and looks at all of it. KMSAN reports each mask, and
+# nothing comes of it.
+WITHOUT = {**dict.fromkeys(AT_ONCE, planner.REWRITING), "kmsan": frozenset({"rps"})}
 
 
 def soak(
