@@ -51,6 +51,7 @@
 #define PORTS	   "/sys/class/virtio-ports"
 #define DEVICES	   "/dev"
 #define DRIVER	   "/sys/bus/virtio/drivers/virtio_console"
+#define INTERRUPTS "/proc/interrupts"
 #define LOOKS	   600
 #define SSHD	   "/usr/sbin/sshd"
 #define SSHD_LOG   "/run/sshd.log"
@@ -210,6 +211,39 @@ static void ask_again(const char *wanted)
 		closedir(devices);
 }
 
+/* What there is in place of the port: each port's name and device, and what came from QEMU. */
+static void log_ports(void)
+{
+	DIR *ports = opendir(PORTS);
+	FILE *interrupts = fopen(INTERRUPTS, "r");
+	struct dirent *one;
+	char line[400];
+	int count = 0;
+
+	while (ports && (one = readdir(ports))) {
+		char file[sizeof(PORTS) + NAME_MAX + sizeof("//name")], name[64];
+
+		if (one->d_name[0] == '.')
+			continue;
+		count++;
+		snprintf(file, sizeof(file), "%s/%s/name", PORTS, one->d_name);
+		one_line_of(file, name, sizeof(name));
+		snprintf(file, sizeof(file), "%s/%s", DEVICES, one->d_name);
+		log_line(5, "port %s: name \"%s\", %s device", one->d_name, name,
+			 access(file, F_OK) ? "no" : "with its");
+	}
+	log_line(5, "%d virtio ports in %s", count, PORTS);
+	while (interrupts && fgets(line, sizeof(line), interrupts)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strstr(line, "virtio"))
+			log_line(5, "interrupts: %s", line);
+	}
+	if (ports)
+		closedir(ports);
+	if (interrupts)
+		fclose(interrupts);
+}
+
 /*
  * The kernel makes the port, its name and its device when QEMU has told it, which
  * may be later than this where the host is busy.
@@ -218,12 +252,15 @@ static void find_port(const char *wanted, char *device, int size)
 {
 	for (int looks = 0; !look(wanted, device, size); looks++) {
 		if (looks == LOOKS) {
+			log_ports();
 			log_line(3, "there is no virtio port %s", wanted);
 			errno = ENODEV;
 			fail("virtio port %s", wanted);
 		}
-		if (looks && looks % (LOOKS / 4) == 0)
+		if (looks && looks % (LOOKS / 4) == 0) {
+			log_ports();
 			ask_again(wanted);
+		}
 		usleep(100000);
 	}
 }

@@ -8,6 +8,7 @@
 #define PORTS	   "ports"
 #define DEVICES	   "devices"
 #define DRIVER	   "driver"
+#define INTERRUPTS "interrupts"
 #define LOOKS	   20
 #define SSHD	   "./sshd"
 #define SSHD_LOG   "sshd.log"
@@ -32,7 +33,7 @@ static void file(const char *name, const char *text, int mode)
 
 static int says(const char *name, const char *text)
 {
-	char all[4096];
+	char all[16384];
 	FILE *in = fopen(name, "r");
 	size_t got = in ? fread(all, 1, sizeof(all) - 1, in) : 0;
 
@@ -75,8 +76,10 @@ static void test_port_that_never_comes(void)
 	pid_t init;
 
 	check(!mkdir(DRIVER, 0755) && !mkdir(DRIVER "/virtio3", 0755));
+	check(!mkdir(PORTS "/vport1p2", 0755));
 	file(DRIVER "/unbind", "", 0644);
 	file(DRIVER "/bind", "", 0644);
+	file(INTERRUPTS, " 24:  7  0  PCI-MSIX-0000:00:02.0  1-edge  virtio0-virtqueues\n", 0644);
 	init = fork();
 	if (!init) {
 		find_port("skblab.none", device, sizeof(device));
@@ -87,6 +90,11 @@ static void test_port_that_never_comes(void)
 	check(says(CONSOLE, "skblab-init: failed: virtio port skblab.none"));
 	check(says(KERNEL_LOG,
 		   "<5>skblab-init: no virtio port skblab.none yet: its driver asks again\n"));
+	/* What there is instead, for whoever looks for the cause. */
+	check(says(KERNEL_LOG, "port vport1p1: name \"skblab.ssh\", with its device\n"));
+	check(says(KERNEL_LOG, "port vport1p2: name \"\", no device\n"));
+	check(says(KERNEL_LOG, "3 virtio ports in ports\n"));
+	check(says(KERNEL_LOG, "1-edge  virtio0-virtqueues\n"));
 	check(says(DRIVER "/unbind", "virtio3") && says(DRIVER "/bind", "virtio3"));
 }
 
