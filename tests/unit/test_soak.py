@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from skblab.soak import plan, verdict
 from skblab.soak.guest import topology
+from skblab.soak.guest.loads import Load, stop
 from skblab.soak.guest.soak import passed
 from skblab.soak.guest.stir import LIMITS, NET_PATH, Stirrer
 from skblab_analysis.base.errors import SkblabError
@@ -160,6 +163,28 @@ def test_a_short_phase_is_not_judged_but_the_whole_is() -> None:
 
 def test_what_the_kernel_said_comes_first() -> None:
     assert _wrong("WARNING: CPU: 1")[0] == "the kernel said: WARNING: CPU: 1"
+
+
+def test_loads_that_do_not_end_are_named_and_ended() -> None:
+    def deaf(load: Load) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        load.sent()
+        time.sleep(60)
+
+    def idle(load: Load) -> None:
+        load.sent()
+        time.sleep(60)
+
+    all_of_them = [Load("idle", idle), Load("deaf", deaf), Load("idle as well", idle)]
+    never_started = Load("never started", idle)
+    for load in all_of_them:
+        load.start()
+    while not all(load.counts()[0] for load in all_of_them):
+        time.sleep(0.01)
+    assert stop([*all_of_them, never_started], seconds=2) == ["deaf"]
+    while all_of_them[1].alive():
+        time.sleep(0.01)
+    assert stop(all_of_them) == []
 
 
 def test_a_damaged_report_is_an_error() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from skblab.soak.guest import topology
-from skblab.soak.guest.loads import Load, all_loads
+from skblab.soak.guest.loads import Load, all_loads, stop
 from skblab.soak.guest.stir import HISTOGRAMS, PATH_TRACE, Stirrer
 
 DEBUG = Path("/sys/kernel/debug")
@@ -200,7 +200,7 @@ def main() -> None:
         phases = stir(plan, loads, stirrer)
     finally:
         faults("none")
-        stuck = [load.name for load in loads if load.alive() and not load.stop()]
+        stuck = stop(loads)
         topology.remove()
         stirrer.restore()
     say("counting in peace")
