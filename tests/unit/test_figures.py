@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,14 @@ That is all.
 """
 
 
+@cache
+def listed() -> listing.Listing:
+    return listing.read()
+
+
 @pytest.mark.parametrize("document", listing.documents())
 def test_what_looks_like_a_measurement_is_listed(document: str) -> None:
-    unlisted = list(listing.read().unlisted(document))
+    unlisted = list(listed().unlisted(document))
     assert unlisted == [], f"{listing.FILE} is to have each: a figure, or exempt with a reason"
 
 

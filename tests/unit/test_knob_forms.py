@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def shape(value: Value) -> str:
     return re.sub(r"-?\d+([,-]\d+)*", "N", text)
 
 
-def tried() -> list[Value]:
+@cache
+def tried() -> tuple[Value, ...]:
     """Return values of many kinds, each of which some knobs take."""
     experiments = [read(str(file)) for file in SHIPPED.glob("*.toml")]
     used = [
@@ -68,7 +70,7 @@ def tried() -> list[Value]:
     ]
     lists = [(first, other) for first, other in product(("on", "each", "fifo 9"), ("off", "2"))]
     lists += [("on", "off"), ("all", "1"), ("rr 9", "batch")]
-    return [False, True, *NUMBERS, *WORDS, *used, *lists]
+    return (False, True, *NUMBERS, *WORDS, *used, *lists)
 
 
 @pytest.mark.parametrize("name", sorted(KNOBS))

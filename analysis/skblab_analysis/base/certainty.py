@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from statistics import mean
+from statistics import fmean
 from typing import Literal
 
 CONFIDENCE = 0.95
@@ -183,6 +183,15 @@ class FalseAlarms:
     alarms: int
 
 
+def mean(values: Sequence[float]) -> float:
+    """As statistics.mean, but for a rounding error, in a tenth of its time.
+
+    Of values that are all the same it is that value: two samples of exact counts, one of three
+    blocks and one of four, must not differ by a rounding error.
+    """
+    return values[0] if values.count(values[0]) == len(values) else fmean(values)
+
+
 def interval(values: Sequence[float], resolution: float = 0.0) -> Interval:
     """Return mean and interval of at least one value; `resolution` in the values' unit."""
     if len(values) < 2:
@@ -222,11 +231,15 @@ def difference(
         other = {block: other[block] for block in both}
     if not baseline or not other:
         return None
-    effect, of = mean(other.values()) - mean(baseline.values()), mean(baseline.values())
+    samples = [list(other.values()), list(baseline.values())]
+    try:
+        of = mean(samples[1])
+        effect = mean(samples[0]) - of
+    except OverflowError:
+        return None
     blocks = min(len(baseline), len(other))
     noise = detectable = None
     if blocks > 1:
-        samples = [list(other.values()), list(baseline.values())]
         if paired:
             samples = [[other[block] - baseline[block] for block in baseline]]
         error, freedom = _standard_error(samples)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean, median
+from statistics import median
 from typing import Literal
 
 from skblab_analysis.base import certainty
@@ -52,7 +52,7 @@ class Cell:
     @property
     def mean(self) -> float:
         """Over all boots."""
-        return mean(self.by_boot.values())
+        return certainty.mean([*self.by_boot.values()])
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
 
-from skblab_analysis.base.certainty import Change, Difference, Sample, difference
+from skblab_analysis.base.certainty import Change, Difference, Sample, difference, mean
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.load import Run, once
