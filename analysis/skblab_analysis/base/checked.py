@@ -21,7 +21,14 @@ SHOWN_FAULTS = 3
 class Closed(BaseModel):
     """Part of a document: it never changes, and a field that is not known is a fault."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What checks a document is made when the first one comes: a command has few of the hundred.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Finite(Closed):
+    """Part of a document without infinite numbers, and where each number is one."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class RecordError(UsageError):

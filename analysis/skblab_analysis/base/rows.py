@@ -26,9 +26,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     GetJsonSchemaHandler,
     StringConstraints,
     TypeAdapter,
@@ -38,7 +36,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from skblab_analysis.base.arrow import pa
-from skblab_analysis.base.checked import RecordError, faults
+from skblab_analysis.base.checked import Finite, RecordError, faults
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.whole import Whole
 
@@ -76,10 +74,8 @@ class Column:
         return handler(schema) | said
 
 
-class Row(BaseModel):
+class Row(Finite):
     """A row of a table, or what of one is known before it is stored."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Numbered(Row):

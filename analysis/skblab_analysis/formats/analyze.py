@@ -6,16 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.real import Real
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Times(_Part):
+class Times(Closed):
     """One kind of time or of distance; its unit is in the name of the field that has it.
 
     `negative` values are counted and in no other figure. `percentiles`: those with ten values
@@ -32,7 +29,7 @@ class Times(_Part):
     histogram: tuple[tuple[NonNegativeInt, NonNegativeInt, PositiveInt], ...]
 
 
-class Reordered(_Part):
+class Reordered(Closed):
     """Packets that came after a higher number, and by how many packets (RFC 4737).
 
     `share` is of all new packets; `at_least` extents are lower bounds.
@@ -44,7 +41,7 @@ class Reordered(_Part):
     at_least: NonNegativeInt
 
 
-class Anomaly(_Part):
+class Anomaly(Closed):
     """Packets in a row that were all late; `place` is the first one's among those that count.
 
     Times are of the receiver's clock; `min_ns`, `mean_ns`, `max_ns` are latencies. The data begins
@@ -64,7 +61,7 @@ class Anomaly(_Part):
     open_end: bool
 
 
-class Durations(_Part):
+class Durations(Closed):
     """How long anomalies last: from the arrival of the first packet to that of the last."""
 
     total: NonNegativeInt
@@ -73,7 +70,7 @@ class Durations(_Part):
     max: NonNegativeInt | None
 
 
-class Late(_Part):
+class Late(Closed):
     """Anomalies: maximal runs of at least `least` packets, each with `late_ns` or more.
 
     `of_median` times the median is `late_ns`, if that was asked for. `share` is that of `packets`
@@ -92,7 +89,7 @@ class Late(_Part):
     longest: tuple[Anomaly, ...]
 
 
-class Flow(_Part):
+class Flow(Closed):
     """New packets of a flow, and their latency."""
 
     flow: NonNegativeInt
@@ -106,7 +103,7 @@ class Flow(_Part):
     max_ns: NonNegativeInt | None
 
 
-class Bin(_Part):
+class Bin(Closed):
     """Packets that came in one bin, and their latency; `begin_ns` is after the origin."""
 
     begin_ns: int
@@ -116,7 +113,7 @@ class Bin(_Part):
     max_ns: NonNegativeInt | None
 
 
-class OverTime(_Part):
+class OverTime(Closed):
     """Bins of one width, in order and without a gap; `origin_ns` is when the first packet came."""
 
     width_ns: PositiveInt
@@ -124,7 +121,7 @@ class OverTime(_Part):
     rows: tuple[Bin, ...]
 
 
-class FileFigures(_Part):
+class FileFigures(Closed):
     """All figures of a file; `unknown` says by field why one is null.
 
     `received` = `packets` (new, with times) + `duplicates` + `too_old` + `beyond` +
@@ -164,7 +161,7 @@ class FileFigures(_Part):
     over_time: OverTime
 
 
-class AnalyzeDocument(_Part):
+class AnalyzeDocument(Closed):
     """What `skblab analyze --json` prints: the figures of each file, in the order given."""
 
     schema_name: Literal["skblab.analyze/1"] = "skblab.analyze/1"

@@ -50,7 +50,9 @@ def _counting(info: ValidationInfo) -> bool:
 class ToolDocument(BaseModel):
     """A document written by another program: frozen, strict types, extra fields let through."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="allow", allow_inf_nan=False, defer_build=True
+    )
 
 
 class Distribution(ToolDocument):

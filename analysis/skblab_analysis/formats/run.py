@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     StringConstraints,
     model_validator,
 )
 
+from skblab_analysis.base.checked import Finite
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.ledger import Ledger, of_before
 from skblab_analysis.trials.rows import Clock, Setting
@@ -25,11 +24,7 @@ MOST_NAME = 48
 RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MOST_NAME)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Plan(_Part):
+class Plan(Finite):
     """What was asked for. Same plan, same order of trials: `seed` decides it."""
 
     experiment: str = Field(description="name of the experiment")
@@ -47,7 +42,7 @@ class Plan(_Part):
     )
 
 
-class Kernel(_Part):
+class Kernel(Finite):
     """The kernel under test."""
 
     release: str = Field(description="as `uname -r` says")
@@ -58,7 +53,7 @@ class Kernel(_Part):
     patches: tuple[str, ...] = Field(description="patches applied, in order; empty: none")
 
 
-class Guest(_Part):
+class Guest(Finite):
     """One way the guest was run."""
 
     accel: str = Field(description="accelerator, such as kvm or tcg")
@@ -69,7 +64,7 @@ class Guest(_Part):
     machine: str = Field(default="", description="the emulator's own options that matter")
 
 
-class Host(_Part):
+class Host(Finite):
     """The machine that ran the guest."""
 
     system: str = Field(description="operating system and release")
@@ -78,7 +73,7 @@ class Host(_Part):
     memory_mib: Positive = Field(description="memory in MiB")
 
 
-class Environment(_Part):
+class Environment(Finite):
     """All that the numbers depend on and the plan does not say."""
 
     kernel: Kernel
@@ -87,7 +82,7 @@ class Environment(_Part):
     more: dict[str, str] = Field(default_factory=dict, description="further facts, by name")
 
 
-class Command(_Part):
+class Command(Finite):
     """A command of the measurement, as a person would type it."""
 
     where: str = Field(description="the machine or namespace it ran in")
@@ -100,14 +95,14 @@ class Command(_Part):
     )
 
 
-class OnlyHere(_Part):
+class OnlyHere(Finite):
     """A setting whose effect is one of this testbed, and would be another one elsewhere."""
 
     setting: str
     reason: str = Field(description="why, in a sentence without its full stop")
 
 
-class Timing(_Part):
+class Timing(Finite):
     """Wall time of one step of the run."""
 
     step: str
@@ -130,7 +125,7 @@ def with_one_kind_of_ledgers(found: object) -> object:
     return rest | {"ledgers": [of_before(ledger) for kind in kinds for ledger in kind]}
 
 
-class RunDocument(_Part):
+class RunDocument(Finite):
     """The whole of `run.json`."""
 
     schema_: Literal[

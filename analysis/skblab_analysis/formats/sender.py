@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.real import PositiveReal, Real
 from skblab_analysis.base.whole import Count, Positive
 
 Port = Annotated[int, Field(ge=1, le=0xFFFF)]
 
 
-class _Part(BaseModel):
+class _Part(Closed):
     # Strict: "5" is no number, whatever language wrote it.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(strict=True, populate_by_name=True)
 
 
 class FrameSize(_Part):

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.compared import Compared, OfFigure
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.run import Command
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Figure(OfFigure):
@@ -29,14 +26,14 @@ class Figure(OfFigure):
     )
 
 
-class Reason(_Part):
+class Reason(Closed):
     """A setting that has trials without figures, and why."""
 
     setting: str
     reason: str
 
 
-class Advised(_Part):
+class Advised(Closed):
     """A setting that is better than the baseline by something."""
 
     setting: str
@@ -49,21 +46,21 @@ class Advised(_Part):
     only_here: str = Field(description="why it is better on this testbed only; empty otherwise")
 
 
-class Complaint(_Part):
+class Complaint(Closed):
     """What a kernel complained of."""
 
     where: str = Field(description="the trial, or before or after all trials")
     lines: tuple[str, ...]
 
 
-class Trials(_Part):
+class Trials(Closed):
     """How many trials there are."""
 
     good: Whole
     invalid: Whole
 
 
-class SummaryDocument(_Part):
+class SummaryDocument(Closed):
     """A run's figures and what they come to.
 
     In version 1 the measure `instructions` was `exact`, `instructions/packet` was `instructions`,

@@ -6,8 +6,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from skblab_analysis.base.checked import Finite
 from skblab_analysis.formats.traces.document import Times
 
 SCHEMA = "skblab.traffic-calibration/1"
@@ -15,11 +16,7 @@ Mode = Literal["normal", "real time"]
 PlaceName = Literal["loopback", "veth"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Wakeup(_Part):
+class Wakeup(Finite):
     """How late a task was woken that slept until each millisecond, as cyclictest counts it.
 
     `missed` milliseconds were over before the task could sleep until them.
@@ -30,7 +27,7 @@ class Wakeup(_Part):
     missed: NonNegativeInt
 
 
-class Spacing(_Part):
+class Spacing(Finite):
     """Times between packets at the receiver, sent at 1 000 packets per second.
 
     `error_sd_ns` is how far they are from a millisecond: the root of the mean square.
@@ -42,7 +39,7 @@ class Spacing(_Part):
     late_packets: NonNegativeInt
 
 
-class Rate(_Part):
+class Rate(Finite):
     """Packets per second asked for, and reached; `batch`: given to the kernel at once, at most."""
 
     asked: PositiveInt
@@ -53,7 +50,7 @@ class Rate(_Part):
     lost: NonNegativeInt
 
 
-class Largest(_Part):
+class Largest(Finite):
     """The largest rate without loss, packets per second, and the least that lost some.
 
     `least_with_loss` is null where nothing was lost: the sender cannot send faster.
@@ -64,7 +61,7 @@ class Largest(_Part):
     batch: PositiveInt
 
 
-class Place(_Part):
+class Place(Finite):
     """What was measured over one of both; null where there was no time for it.
 
     `latency` is from the sender's stamp to the kernel's stamp at the receiver, and `jitter` the
@@ -81,7 +78,7 @@ class Place(_Part):
     largest: Largest | None
 
 
-class Calibration(_Part):
+class Calibration(Finite):
     """What this machine adds as a tester. `machine` is made of its ID, and does not tell it.
 
     `seconds` is how long it took; `skipped` says what was not measured, and why.

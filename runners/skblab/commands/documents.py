@@ -12,12 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, Field, RootModel
 
 from skblab.calibrate.result import Calibration
 from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.analyze import AnalyzeDocument
 from skblab_analysis.formats.bench import BenchDocument
@@ -31,11 +32,7 @@ from skblab_analysis.formats.study import Figures
 from skblab_analysis.formats.summary import SummaryDocument
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Doctor(_Part):
+class Doctor(Closed):
     """What this machine can do; `ready` if nothing is missing."""
 
     schema_name: Literal["skblab.doctor/1"] = "skblab.doctor/1"
@@ -43,14 +40,14 @@ class Doctor(_Part):
     checks: tuple[Check, ...]
 
 
-class FunctionsOfSettings(_Part):
+class FunctionsOfSettings(Closed):
     """What each setting of an experiment costs by function: with `--experiment`."""
 
     schema_name: Literal["skblab.functions-of-settings/1"] = "skblab.functions-of-settings/1"
     settings: tuple[FunctionsDocument, ...]
 
 
-class Tuned(_Part):
+class Tuned(Closed):
     """What to set, tried together in fresh boots."""
 
     schema_name: Literal["skblab.tune/1"] = "skblab.tune/1"
@@ -114,7 +111,7 @@ class CheckedPatches(RootModel[tuple[CheckedPatch, ...]]):
     """All checks of all patches, in the order of the series."""
 
 
-class Case(_Part):
+class Case(Closed):
     """A case of a selftest."""
 
     name: str
@@ -122,7 +119,7 @@ class Case(_Part):
     comment: str
 
 
-class Selftest(_Part):
+class Selftest(Closed):
     """A selftest: its verdict and why, wall time in seconds, the file of all it printed."""
 
     test: str
@@ -133,7 +130,7 @@ class Selftest(_Part):
     cases: tuple[Case, ...]
 
 
-class Selftests(_Part):
+class Selftests(Closed):
     """The series' selftests on one kernel; `passed` if none failed."""
 
     schema_name: Literal["skblab.kselftest/1"] = "skblab.kselftest/1"
@@ -143,7 +140,7 @@ class Selftests(_Part):
     tests: tuple[Selftest, ...]
 
 
-class Differing(_Part):
+class Differing(Closed):
     """A result of a selftest that the patches change; an empty name is the test as a whole."""
 
     test: str
@@ -152,14 +149,14 @@ class Differing(_Part):
     patched: str
 
 
-class BothSides(_Part):
+class BothSides(Closed):
     """What a selftest said on either kernel: results by the name of each sub-test."""
 
     unpatched: dict[str, str]
     patched: dict[str, str]
 
 
-class ComparedSelftests(_Part):
+class ComparedSelftests(Closed):
     """The kernel's own selftests, unpatched and patched; `unsteady` ones differ by themselves."""
 
     schema_name: Literal["skblab.kselftest-compare/1"] = "skblab.kselftest-compare/1"
@@ -169,7 +166,7 @@ class ComparedSelftests(_Part):
     tests: dict[str, BothSides]
 
 
-class Soak(_Part):
+class Soak(Closed):
     """A soak: `good` without complaints; `console` is the file of the guest's console.
 
     `races` are KCSAN's reports in no line of the series.
@@ -186,7 +183,7 @@ class Soak(_Part):
     result: SoakResult
 
 
-class CountedCase(_Part):
+class CountedCase(Closed):
     """Known packets counted by one back end; without complaints all were counted.
 
     `missed` events are those that the back end itself says it missed, `missed_before` those of
@@ -202,7 +199,7 @@ class CountedCase(_Part):
     missed_before: tuple[int, ...]
 
 
-class LayerMedian(_Part):
+class LayerMedian(Closed):
     """The median of a layer by back end, in instructions: the bucket it is in, low and high.
 
     `low` and `high` are what remains as true of it; low > high: they contradict each other.
@@ -214,7 +211,7 @@ class LayerMedian(_Part):
     high: int
 
 
-class KernelMedians(_Part):
+class KernelMedians(Closed):
     """Medians on one kernel, and what each back end adds to a packet by path, in instructions."""
 
     kernel: str
@@ -222,7 +219,7 @@ class KernelMedians(_Part):
     own_work: dict[str, dict[str, float]]
 
 
-class Verified(_Part):
+class Verified(Closed):
     """Whether the probes are right; `wrong` names each count and median that does not agree."""
 
     schema_name: Literal["skblab.verify/1"] = "skblab.verify/1"
@@ -232,7 +229,7 @@ class Verified(_Part):
     wrong: tuple[str, ...]
 
 
-class Study(_Part):
+class Study(Closed):
     """A published study beside our own run of it, times in µs; `published` is by experiment."""
 
     schema_name: Literal["skblab.study/1"] = "skblab.study/1"
@@ -244,7 +241,7 @@ class Study(_Part):
     published: dict[str, Figures]
 
 
-class SenderRate(_Part):
+class SenderRate(Closed):
     """What a sender reached: `rates` by round, packets a second, and the medians of ratios."""
 
     sender: str
@@ -254,7 +251,7 @@ class SenderRate(_Part):
     of_luna: float
 
 
-class Senders(_Part):
+class Senders(Closed):
     """Senders in a guest, beside pktgen there, and beside LUNA's published rate."""
 
     schema_name: Literal["skblab.senders/1"] = "skblab.senders/1"
@@ -268,7 +265,7 @@ class Summaries(RootModel[tuple[SummaryDocument, ...]]):
     """The figures of several runs, in the order given."""
 
 
-class CacheEntry(_Part):
+class CacheEntry(Closed):
     """One entry: `used` last at that time (UTC); `needed` is null where skblab cannot tell."""
 
     kind: str
@@ -281,7 +278,7 @@ class CacheEntry(_Part):
     needed: bool | None
 
 
-class CacheListing(_Part):
+class CacheListing(Closed):
     """What `skblab cache list --json` prints; sizes in bytes."""
 
     schema_name: Literal["skblab.cache/1"] = "skblab.cache/1"
@@ -291,7 +288,7 @@ class CacheListing(_Part):
     entries: tuple[CacheEntry, ...]
 
 
-class CachePruned(_Part):
+class CachePruned(Closed):
     """What `skblab cache prune --json` prints; with `dry_run`, nothing is removed."""
 
     schema_name: Literal["skblab.cache-prune/1"] = "skblab.cache-prune/1"

@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from skblab.figures import printed
 from skblab.lab import paths
 from skblab_analysis.base import tomlfile
+from skblab_analysis.base.checked import Closed
 
 FILE = "docs/figures.toml"
 FOLDER = "docs"
@@ -22,11 +23,7 @@ FOLDER = "docs"
 FROM_RUNS = "<!-- Made from docs/versions/"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Command(_Part):
+class Command(Closed):
     """What makes figures: `seconds` with everything in the cache, when and on what it ran last.
 
     One that `needs` something of the reader's own cannot be run as it stands.
@@ -39,7 +36,7 @@ class Command(_Part):
     needs: str = ""
 
 
-class Within(_Part):
+class Within(Closed):
     """How much a figure may differ: by a number, a share of it, or the greater of the two.
 
     `factor` is for the wall clock of a busy machine. Without any of them it is not compared.
@@ -70,7 +67,7 @@ class Within(_Part):
         return " or ".join(said)
 
 
-class Place(_Part):
+class Place(Closed):
     """A place in a document: a text in it, or the first table or code behind the text `after`."""
 
     document: str
@@ -111,7 +108,7 @@ class Figure(Place):
     command: str
     within: Within
     # Of single columns of a table.
-    columns: dict[str, Within] = {}
+    columns: dict[str, Within] = {}  # noqa: RUF012 - pydantic copies it
     read: str = ""
     by_hand: str = ""
 
@@ -139,7 +136,7 @@ class Exempt(Place):
     why: Annotated[str, Field(min_length=4)]
 
 
-class Listing(_Part):
+class Listing(Closed):
     """The whole list."""
 
     command: dict[str, Command]

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from skblab.lab import kernel, paths
 from skblab.lab.guest.chosen import make_spec
@@ -28,7 +28,7 @@ from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
 from skblab_analysis.base import disk, tomlfile
-from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.checked import Closed, RefusedError
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats import study
 from skblab_analysis.formats.run import Plan, RunName
@@ -44,10 +44,8 @@ Protocol = Literal["udp", "tcp"]
 Interval = Literal["end_to_end", "network_layer", "transport_layer"]
 
 
-class Experiment(BaseModel):
+class Experiment(Closed):
     """An experiment file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: RunName
     question: Annotated[str, Field(min_length=1)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, one_line
 
 Count = Annotated[int, Field(ge=0)]
@@ -20,11 +21,7 @@ JUDGED_SECONDS = 20
 JUDGED_PACKETS = 100
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Counts(_Model):
+class Counts(Closed):
     """One kind of load: packets (KiB of streams, sockets of sniffers), and calls that failed."""
 
     sent: Count
@@ -32,7 +29,7 @@ class Counts(_Model):
     errors: Count
 
 
-class PhaseResult(_Model):
+class PhaseResult(Closed):
     """One phase: `faults` says in words what was made to fail."""
 
     name: str
@@ -43,7 +40,7 @@ class PhaseResult(_Model):
     loads: dict[str, Counts]
 
 
-class Calm(_Model):
+class Calm(Closed):
     """The count in peace after it all.
 
     `passed`: packets by path and point, None without stamps. In soaks of the first edition of the
@@ -56,7 +53,7 @@ class Calm(_Model):
     samples: dict[str, Count] | None = None
 
 
-class SoakResult(_Model):
+class SoakResult(Closed):
     """What the guest reports at its end."""
 
     phases: tuple[PhaseResult, ...]

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     TypeAdapter,
@@ -45,6 +43,7 @@ from skblab.sweep.planned import TESTER
 from skblab.testbeds.asked import Needs, Traffic
 from skblab_analysis.base import textfile, tomlfile
 from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.checked import Finite
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
@@ -61,10 +60,6 @@ DEEPEST = 20
 PORTS = ("r0", "r1")
 # devinet.c: both are one number.
 _ALIASES = {"net/ipv4/conf/all/forwarding": "net/ipv4/ip_forward"}
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class _Measured(Sections):
@@ -93,7 +88,7 @@ else:
     )
 
 
-class Repeats(_Part):
+class Repeats(Finite):
     """How often: until the interval is narrow enough, or `most`, or the budget is spent.
 
     The budget comes first: fewer blocks than `least` are measured if no more fit.
@@ -130,7 +125,7 @@ class Repeats(_Part):
         return self
 
 
-class Setting(_Part):
+class Setting(Finite):
     """A named setting: the baseline, but for `knobs`."""
 
     name: Annotated[
@@ -149,7 +144,7 @@ class Setting(_Part):
         return name
 
 
-class Own(_Part):
+class Own(Finite):
     """A knob of your own: commands that set a value, print it, and put back what there was."""
 
     set: Annotated[str, Field(description="sets `{value}`")]
@@ -172,7 +167,7 @@ def _table(value: object) -> object:
     raise ValueError("write [commands.NAME] with set, get and restore below it")
 
 
-class Experiment(_Part):
+class Experiment(Finite):
     """An experiment file."""
 
     name: Annotated[RunName, Field(description="name of the run's folder: a-z, 0-9, _ and -")]
@@ -180,13 +175,13 @@ class Experiment(_Part):
     seed: Annotated[Whole, Field(description="of the random order of settings")] = 1
     needs: Needs = Needs()
     traffic: Traffic = Traffic()
-    baseline: Annotated[Knobs, Field(description="knobs of what others are compared with")] = {}
+    baseline: Annotated[Knobs, Field(description="knobs of what others are compared with")] = {}  # noqa: RUF012 - pydantic copies it
     setting: tuple[Setting, ...] = ()
     matrix: Annotated[
         dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]],
         BeforeValidator(flat),
         Field(description="every combination of these values"),
-    ] = {}
+    ] = {}  # noqa: RUF012 - pydantic copies it
     pair: Annotated[
         tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...],
         Field(description="knobs of the matrix that change together"),
@@ -198,7 +193,7 @@ class Experiment(_Part):
     commands: Annotated[
         dict[PlainName, Annotated[Own, BeforeValidator(_table)]],
         Field(description="knobs of your own, by their names"),
-    ] = {}
+    ] = {}  # noqa: RUF012 - pydantic copies it
     # Without it only instructions can be counted, which no section asks for.
     measure: Measured = Field(default_factory=Measured.model_construct)
     repeats: Repeats = Repeats()

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Literal, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from skblab.knobs.values import Value
+from skblab_analysis.base.checked import Finite
 
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
@@ -39,11 +40,7 @@ Flows = Annotated[int, Field(ge=1), AfterValidator(_ports)]
 MOST_PACKETS = 10**10
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Needs(_Part):
+class Needs(Finite):
     """What the testbed must have. skblab says before the run if it does not."""
 
     queues: Annotated[int, Field(ge=1, description="receive queues of each NIC")] = 1
@@ -51,7 +48,7 @@ class Needs(_Part):
     numa: Annotated[int, Field(ge=1, description="NUMA nodes of the device under test")] = 1
 
 
-class Traffic(_Part):
+class Traffic(Finite):
     """What is sent. skblab measures every combination of these values."""
 
     family: Annotated[tuple[Literal[4, 6], ...], Field(description="IPv4, IPv6")] = (4,)
@@ -85,7 +82,7 @@ class Traffic(_Part):
             yield Stream(family=family, frame=frame, flows=flows, destinations=destinations)
 
 
-class Stream(_Part):
+class Stream(Finite):
     """One kind of traffic."""
 
     family: Literal[4, 6]

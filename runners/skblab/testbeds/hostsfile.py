@@ -23,7 +23,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     field_validator,
@@ -33,6 +32,7 @@ from pydantic import (
 from skblab.lab import store
 from skblab.machine.transport.host import is_host
 from skblab_analysis.base import tomlfile
+from skblab_analysis.base.checked import Closed
 
 # IFNAMSIZ, and what dev_valid_name refuses; nor what a shell or a command would take for more.
 _PORT = re.compile(r"(?!-|\.{1,2}$)[^\s/:*?\[\]\\]{1,15}")
@@ -76,8 +76,8 @@ def _is_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 Argv = Annotated[tuple[str, ...], AfterValidator(_is_command)]
 
 
-class _Host(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+class _Host(Closed):
+    model_config = ConfigDict(populate_by_name=True)
 
     ssh: Annotated[str, Field(description="the machine, as ssh takes it, such as root@router")]
 
@@ -179,10 +179,8 @@ class Tester(_Host):
         return self
 
 
-class HostsFile(BaseModel):
+class HostsFile(Closed):
     """The machines of a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ssh_config: Annotated[
         str | None, Field(description="a configuration file of ssh's, instead of the user's")

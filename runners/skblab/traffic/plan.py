@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
@@ -28,6 +27,7 @@ from pydantic import (
 from skblab.machine.transport.host import is_host
 from skblab.traffic import generators
 from skblab_analysis.base import tomlfile
+from skblab_analysis.base.checked import Finite
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.published import Published
@@ -99,11 +99,7 @@ def _is_host(name: str) -> str:
     return name
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Machine(_Part):
+class Machine(Finite):
     """A machine over SSH."""
 
     ssh: Annotated[
@@ -117,7 +113,7 @@ class Machine(_Part):
     ]
 
 
-class Flow(_Part):
+class Flow(Finite):
     """Packets from one host to another; what is not given is as `skblab traffic send` has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -249,7 +245,7 @@ class Flow(_Part):
         return f"{self.name}, IPv{self.family}, {what}, {pace}{by}"
 
 
-class Setting(_Part):
+class Setting(Finite):
     """A setting: what it changes of every flow."""
 
     name: Annotated[
@@ -257,7 +253,7 @@ class Setting(_Part):
     ]
     flow: Annotated[
         dict[str, Any], Field(description="keys of flows with the values that they have with it")
-    ] = {}
+    ] = {}  # noqa: RUF012 - pydantic copies it
     kernel: Annotated[
         Literal["stock", "rt"] | None,
         Field(description="flavour of the guest's kernel; only where hosts are in a guest"),
@@ -267,7 +263,7 @@ class Setting(_Part):
     ] = ""
 
 
-class TrafficFile(_Part):
+class TrafficFile(Finite):
     """A traffic file."""
 
     name: Annotated[RunName, Field(description="name of the run's folder: a-z, 0-9, _ and -")]
@@ -284,7 +280,7 @@ class TrafficFile(_Part):
     hosts: Annotated[
         dict[Host, Machine],
         Field(description="machines by name; without any, hosts are namespaces of one machine"),
-    ] = {}
+    ] = {}  # noqa: RUF012 - pydantic copies it
     flow: Annotated[tuple[Flow, ...], Field(min_length=1)]
     setting: tuple[Setting, ...] = (Setting(name="baseline"),)
     published: Annotated[

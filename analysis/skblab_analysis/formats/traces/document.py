@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from skblab_analysis.base.checked import Closed
 
 FormatName = Literal["records", "timestamps", "luna", "pcap", "trex"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Times(_Part):
+class Times(Closed):
     """One kind of time, nanoseconds, of `count` values.
 
     `negative` ones are counted and in no other figure. `percentiles_ns`: of 50, 90, 99, 99.9, 99.99
@@ -31,7 +29,7 @@ class Times(_Part):
     percentiles_ns: Mapping[str, NonNegativeInt]
 
 
-class ForeignPackets(_Part):
+class ForeignPackets(Closed):
     """Datagrams that are not of this transmission, by what gave them away."""
 
     total: NonNegativeInt
@@ -41,7 +39,7 @@ class ForeignPackets(_Part):
     other_transmission: NonNegativeInt
 
 
-class StampsSaid(_Part):
+class StampsSaid(Closed):
     """Where the times of arrival are from; `clock` is null where the source does not say."""
 
     clock: str | None
@@ -49,7 +47,7 @@ class StampsSaid(_Part):
     not_by_kernel: NonNegativeInt | None
 
 
-class TrexSaid(_Part):
+class TrexSaid(Closed):
     """What TRex says that has another definition than the receiver's figures.
 
     `jitter_us` is TRex's smoothed jitter; `histogram_us` counts packets by the lower end of a range
@@ -63,7 +61,7 @@ class TrexSaid(_Part):
     seq_too_low: NonNegativeInt | None
 
 
-class Stream(_Part):
+class Stream(Closed):
     """Figures of one stream of packets, by the definitions of `skblab-traffic receive`.
 
     received = distinct + duplicates + too_old + beyond + foreign.total, where all are known.
@@ -96,7 +94,7 @@ class Stream(_Part):
     trex: TrexSaid | None = None
 
 
-class Written(_Part):
+class Written(Closed):
     """The file of records that was written."""
 
     file: str
@@ -104,7 +102,7 @@ class Written(_Part):
     bytes: NonNegativeInt
 
 
-class ImportDocument(_Part):
+class ImportDocument(Closed):
     """What a file of another program says, by the definitions of `skblab-traffic receive`.
 
     `unknown` says what the source does not tell, by field, and why or what stands there instead.

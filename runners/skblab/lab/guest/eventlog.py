@@ -13,19 +13,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from skblab.lab.guest.console import Finding
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError
 
 VARIABLE = "SKBLAB_GUEST_LOG"
 STARTED, AGAIN, ENDED = "started", "QEMU failed and was started again", "ended"
 
 
-class Event(BaseModel):
+class Event(Closed):
     """One line of the log: a kernel by its key, `findings` of the console of one that ended."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     event: str
     kernel: str

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from skblab.lab.labroot import Bind
+from skblab_analysis.base.checked import Closed
 
 Accel = Literal["kvm", "tcg"]
 
@@ -64,13 +65,11 @@ TCG_ARGUMENTS = (
 DEBUG_ARGUMENTS = ("no5lvl",)
 
 
-class Nic(BaseModel):
+class Nic(Closed):
     """A virtio network device, and the tap behind it in the network namespace that QEMU runs in.
 
     With several queues it has RSS; each queue of each direction has an interrupt of its own.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tap: Annotated[str, Field(pattern=r"^[a-z0-9]{1,15}$")]
     mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
@@ -90,10 +89,8 @@ class Nic(BaseModel):
         return ["-netdev", tap, "-device", device]
 
 
-class GuestSpec(BaseModel):
+class GuestSpec(Closed):
     """A guest's size and mode. Sizes in MiB; `exact` needs one or two CPUs and no acceleration."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cpus: Annotated[int, Field(ge=1, le=64)] = 2
     memory: Annotated[int, Field(ge=512, le=1048576)] = 2048

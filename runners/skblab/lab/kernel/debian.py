@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from skblab.lab import paths
 from skblab.lab.kernel import config, debian_packages, source
@@ -24,6 +24,7 @@ from skblab.lab.kernel.model import Flavour, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import tomlfile
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import UsageError
 
 # The configurations that Debian's package of a line ships, by the first name that is there. There
@@ -35,10 +36,8 @@ _CONFIGS: dict[Flavour, tuple[str, ...]] = {
 }
 
 
-class Reason(BaseModel):
+class Reason(Closed):
     """One reason, for the options that match `options` (shell patterns, without CONFIG_)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: tuple[str, ...] = Field(min_length=1)
     reason: str = Field(min_length=10)
@@ -56,10 +55,8 @@ class Reason(BaseModel):
         return names
 
 
-class Reasons(BaseModel):
+class Reasons(Closed):
     """The whole file: `scope` names the path-relevant options, by shell patterns."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scope: tuple[str, ...] = Field(min_length=1)
     difference: tuple[Reason, ...]

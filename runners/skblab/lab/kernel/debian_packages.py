@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from skblab.lab import paths, store
 from skblab.lab.kernel.lines import Line
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.labroot.root import FULL_DISK, NO_MIRROR, SUITE
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
-from skblab_analysis.base.checked import parse
+from skblab_analysis.base.checked import Closed, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 KIND = "kernel-packages"
@@ -32,19 +30,15 @@ RECIPE = "1"
 TYPICAL_MB = 170
 
 
-class Package(BaseModel):
+class Package(Closed):
     """A package that was fetched: its version, and the SHA-256 of its file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: str
     sha256: str
 
 
-class Record(BaseModel):
+class Record(Closed):
     """`packages.json`: the packages of an entry by name, and the suite that had them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     suite: str
     packages: dict[str, Package]

@@ -21,13 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISLNK
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from skblab.lab import store, uses
 from skblab.lab.kernel import source
 from skblab.lab.kernel.blame import SourceError
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError
 
 KIND = "builds"
@@ -41,14 +42,12 @@ KNOWN_NAMES = ("Kconfig", "Makefile", "Kbuild", "MAINTAINERS", "CREDITS")
 _LINK = "link"
 
 
-class State(BaseModel):
+class State(Closed):
     """`built.json`: when a build ended (nanoseconds since 1970), what it compiled, how much it was.
 
     `lines` are those of a build of everything (see build.weight), for the progress bar; `stamps`
     has what each file of the tree was known by.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ended: int
     lines: int

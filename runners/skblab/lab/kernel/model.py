@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 Flavour = Literal["stock", "rt", "debug", "kcsan", "kmsan"]
@@ -152,10 +153,8 @@ class Request:
         return self.line.fragments(names)
 
 
-class PatchRecord(BaseModel):
+class PatchRecord(Closed):
     """One applied patch: its file name and the sha256 of its text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     sha256: str
@@ -164,7 +163,7 @@ class PatchRecord(BaseModel):
 class Record(BaseModel):
     """`kernel.json`: how a cached kernel came about. `seconds` is wall time of its build."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     schema_name: Literal["skblab.kernel/1"] = SCHEMA
     key: str

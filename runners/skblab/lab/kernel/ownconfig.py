@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from skblab.lab.kernel import config
 from skblab.lab.kernel.config import Ask
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import UsageError, one_line
 
 # The option that a configuration for the machines of this lab has.
@@ -48,10 +47,8 @@ COMPRESSORS = {"KERNEL_LZ4": "lz4", "KERNEL_LZO": "lzop"}
 _HIDDEN = re.compile(r"(CC|GCC|CLANG|AS|LD|LLD|RUSTC|PAHOLE|BINDGEN|HAVE|ARCH|GENERIC)_")
 
 
-class Change(BaseModel):
+class Change(Closed):
     """An option that did not stay as the user's configuration has it, and why; 'n' is unset."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     option: str
     before: str

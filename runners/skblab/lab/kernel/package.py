@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, source
@@ -24,6 +24,7 @@ from skblab.lab.kernel.ownconfig import Change, OwnConfig
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 KIND = "packages"
@@ -55,20 +56,16 @@ exec "$@"
 """
 
 
-class PackageFile(BaseModel):
+class PackageFile(Closed):
     """One package: its file name, size in bytes and sha256."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     size_bytes: int
     sha256: str
 
 
-class Record(BaseModel):
+class Record(Closed):
     """`package.json`: how the packages came about. `seconds` is wall time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_name: Literal["skblab.packages/1"] = SCHEMA
     key: str

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, findings, generated, objects, series, source
 from skblab.lab.kernel.architectures import ARCHITECTURES, FRAGMENT, Compiling, compiler
@@ -29,6 +27,7 @@ from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 KIND = "checks"
@@ -50,10 +49,8 @@ Verdict = Literal["ok", "failed", "nothing to check", "as off", "not reached"]
 SIDES: tuple[Literal["off", "on"], ...] = ("off", "on")
 
 
-class Outcome(BaseModel):
+class Outcome(Closed):
     """One check of one patch: what it found, what is worth knowing besides, where to read on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     verdict: Verdict
     found: tuple[str, ...] = ()
@@ -61,10 +58,8 @@ class Outcome(BaseModel):
     log: str = ""
 
 
-class PatchResult(BaseModel):
+class PatchResult(Closed):
     """All checks of one patch; `seconds` is the wall time they took."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     patch: str
     key: str

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from skblab.lab import paths, store, uses
 from skblab.lab.kernel import debian_packages, git, lines
@@ -28,6 +28,7 @@ from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 KIND = "sources"
@@ -76,10 +77,8 @@ class Source:
         return store.digest(["origin", RECIPE, *kind, package if debian else str(self.place)])
 
 
-class State(BaseModel):
+class State(Closed):
     """`origin.json`: whose copy `plain/` is. It is there only while that copy is whole."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     place: Path
     version: str

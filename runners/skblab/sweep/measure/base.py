@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from skblab.lab.reporter import Reporter
 from skblab.machine.collectors import Tool
@@ -18,6 +18,7 @@ from skblab.sweep.progress import Key
 from skblab.testbeds import Kind, Sending, Testbed
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import WARM_UP
+from skblab_analysis.base.checked import Finite
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import Run
 from skblab_analysis.runfolder import RunFolder
@@ -28,10 +29,8 @@ TRIAL_SECONDS = 1.0
 MOST_PER_SECOND = 10_000_000.0
 
 
-class Section(BaseModel):
+class Section(Finite):
     """What an experiment file asks of a measure."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 SectionT = TypeVar("SectionT", bound=Section)
