@@ -128,7 +128,8 @@ wait $!
 def pair(program: str, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the program says as a sender of 2 000 packets, and as their receiver."""
     script = BOTH.format(
-        receive=f"{program} receive --bind 127.0.0.1:5000 --expect 2000",
+        # Room for all of them: the receiver may wait for a processor that others have.
+        receive=f"{program} receive --bind 127.0.0.1:5000 --expect 2000 --rcvbuf 16777216",
         send=f"{program} send --to 127.0.0.1:5000 --count 2000 {' '.join(options)}",
         folder=folder,
     )

@@ -175,16 +175,16 @@ def test_loads_that_do_not_end_are_named_and_ended() -> None:
         load.sent()
         time.sleep(60)
 
-    all_of_them = [Load("idle", idle), Load("deaf", deaf), Load("idle as well", idle)]
-    never_started = Load("never started", idle)
-    for load in all_of_them:
+    idles, deafs = [Load("idle", idle), Load("idle as well", idle)], [Load("deaf", deaf)]
+    for load in (*idles, *deafs):
         load.start()
-    while not all(load.counts()[0] for load in all_of_them):
+    while not all(load.counts()[0] for load in (*idles, *deafs)):
         time.sleep(0.01)
-    assert stop([*all_of_them, never_started], seconds=2) == ["deaf"]
-    while all_of_them[1].alive():
+    assert stop([*idles, Load("never started", idle)]) == []
+    assert stop(deafs, seconds=0.5) == ["deaf"]
+    while deafs[0].alive():
         time.sleep(0.01)
-    assert stop(all_of_them) == []
+    assert stop([*idles, *deafs]) == []
 
 
 def test_a_damaged_report_is_an_error() -> None:
