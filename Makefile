@@ -136,8 +136,8 @@ test-all: setup dev all-kernels ## every test there is, at full scale; goes on w
 		$(TEST_ARGS)
 
 .PHONY: test-unit
-test-unit: setup dev ## only the tests that need no lab root and no guest
-	@$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
+test-unit: setup dev ## only the tests that need no lab root and no guest, on fewer examples
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-brief} $(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
 
 .PHONY: durations
 durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N BUSY=yes)

@@ -49,11 +49,12 @@ Skblab = Callable[..., subprocess.CompletedProcess[str]]
 for _place in cli.COMMANDS.values():
     importlib.import_module(_place.partition(":")[0])
 
-# In the gate the same examples every time: what they find is of the change that is tested. Others
-# are looked for by HYPOTHESIS_PROFILE=thorough. An example may take as long as it does where
-# another worker has the CPU; pytest has a timeout.
+# In the gate the same examples every time: what they find is of the change that is tested. `make
+# test-unit` has a fifth of them (brief). Others are looked for by HYPOTHESIS_PROFILE=thorough. An
+# example may take as long as it does where another worker has the CPU; pytest has a timeout.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", _PATIENT, derandomize=True)
+settings.register_profile("brief", _PATIENT, derandomize=True, max_examples=20)
 settings.register_profile("thorough", _PATIENT, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 

@@ -101,13 +101,17 @@ def isolated(options: argparse.Namespace) -> int:
 
 
 def copied(tree: Path) -> None:
-    """Make a copy of the tree as it is now, without what git does not know."""
+    """Make a copy of the tree as it is now, without what git does not know, as a repository."""
     listed = ["git", "-C", str(TREE), "ls-files", "-zco", "--exclude-standard"]
     names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
     for name in names.split("\0"):
         if name and (TREE / name).exists():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(TREE / name, tree / name, follow_symlinks=False)
+    # Tests of pages ask git which there are.
+    author = ["-c", "user.name=mutation", "-c", "user.email=mutation@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-q", "-m", "copy"]):
+        subprocess.run(["git", "-C", str(tree), *words], check=True)
     (tree / ".venv").mkdir()
 
 
