@@ -169,8 +169,12 @@ def drawn(folder: Path) -> int:
     cover.set_option("run:context", "")
     cover.start()
     mapper = plugins.Mapper(cover, folder / "notes.json")
-    pytest.main([*SELECTED], plugins=[mapper])
+    status = pytest.main([*SELECTED], plugins=[mapper])
     cover.stop()
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        # Notes of no test: every line would count as one that none executes.
+        (folder / "notes.json").unlink(missing_ok=True)
+        return 1
     cover.save()
     cover.combine([str(folder)], strict=True)
     cover.save()
