@@ -148,10 +148,13 @@ def test_a_kind_that_does_not_flow_is_told_with_its_phase() -> None:
     assert told == ["in the phase 'phase 1' nothing arrived by: udp4"]
 
 
-@pytest.mark.parametrize(("sent", "trouble"), [(0, True), (50, False), (100, True)])
-def test_a_kind_that_hardly_tried_is_not_judged(sent: int, *, trouble: bool) -> None:
+@pytest.mark.parametrize(
+    ("sent", "errors", "trouble"),
+    [(0, 0, True), (50, 0, False), (100, 0, True), (0, 6, False), (0, 100, True)],
+)
+def test_a_kind_that_hardly_tried_is_not_judged(sent: int, errors: int, *, trouble: bool) -> None:
     phases = _phases(30, 30, silent=1)
-    phases[1]["loads"]["udp4"]["sent"] = sent
+    phases[1]["loads"]["udp4"] |= {"sent": sent, "errors": errors}
     assert bool(_wrong(phases=phases)) is trouble
 
 

@@ -110,7 +110,7 @@ def _silent(phases: tuple[PhaseResult, ...]) -> list[str]:
         silent = [
             name
             for name, counts in phase.loads.items()
-            if not counts.received and not 0 < counts.sent < JUDGED_PACKETS
+            if not counts.received and not 0 < counts.sent + counts.errors < JUDGED_PACKETS
         ]
         silent = [name for name in silent if name not in never]
         if silent:
