@@ -80,6 +80,8 @@ def isolated(options: argparse.Namespace) -> int:
         options.again = options.again.resolve()
     with tempfile.TemporaryDirectory(prefix="mutation-") as made:
         folder = Path(made)
+        # Tests of what users without rights may do become one.
+        folder.chmod(0o755)
         results = folder / "out"
         results.mkdir()
         copied(folder / "tree")
@@ -140,6 +142,8 @@ exec "$@"
         "PYTHONPATH": str(TREE / "tests"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(temporary),
+        # Locks of runs are there.
+        "SKBLAB_CACHE": str(temporary / "cache"),
     }
     python = f"{TREE}/.venv/bin/python"
     inner = [python, "-c", REAPER, python, "-m", "mutation", *call]
