@@ -143,7 +143,8 @@ IN_MEMORY = $(shell if [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/m
 
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest, on fewer examples
-	@TMPDIR=$(IN_MEMORY) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-brief} $(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
+	@TMPDIR=$(IN_MEMORY) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-brief} \
+		$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
 
 .PHONY: durations
 durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N BUSY=yes)

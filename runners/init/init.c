@@ -165,6 +165,14 @@ static void one_line_of(const char *file, char *line, int size)
 		close(fd);
 }
 
+static void name_of(const char *port, char *name, int size)
+{
+	char file[sizeof(PORTS) + NAME_MAX + sizeof("//name")];
+
+	snprintf(file, sizeof(file), "%s/%s/name", PORTS, port);
+	one_line_of(file, name, size);
+}
+
 static int look(const char *wanted, char *device, int size)
 {
 	DIR *ports = opendir(PORTS);
@@ -172,10 +180,9 @@ static int look(const char *wanted, char *device, int size)
 	int found = 0;
 
 	while (ports && !found && (one = readdir(ports))) {
-		char file[sizeof(PORTS) + NAME_MAX + sizeof("//name")], name[64];
+		char name[64];
 
-		snprintf(file, sizeof(file), "%s/%s/name", PORTS, one->d_name);
-		one_line_of(file, name, sizeof(name));
+		name_of(one->d_name, name, sizeof(name));
 		snprintf(device, size, "%s/%s", DEVICES, one->d_name);
 		found = !strcmp(name, wanted) && !access(device, F_OK);
 	}
@@ -221,16 +228,15 @@ static void log_ports(void)
 	int count = 0;
 
 	while (ports && (one = readdir(ports))) {
-		char file[sizeof(PORTS) + NAME_MAX + sizeof("//name")], name[64];
+		char device[sizeof(DEVICES) + NAME_MAX + sizeof("/")], name[64];
 
 		if (one->d_name[0] == '.')
 			continue;
 		count++;
-		snprintf(file, sizeof(file), "%s/%s/name", PORTS, one->d_name);
-		one_line_of(file, name, sizeof(name));
-		snprintf(file, sizeof(file), "%s/%s", DEVICES, one->d_name);
+		name_of(one->d_name, name, sizeof(name));
+		snprintf(device, sizeof(device), "%s/%s", DEVICES, one->d_name);
 		log_line(5, "port %s: name \"%s\", %s device", one->d_name, name,
-			 access(file, F_OK) ? "no" : "with its");
+			 access(device, F_OK) ? "no" : "with its");
 	}
 	log_line(5, "%d virtio ports in %s", count, PORTS);
 	while (interrupts && fgets(line, sizeof(line), interrupts)) {

@@ -103,7 +103,8 @@ class Mapper:
         if report.failed:
             self.failed.append(report.nodeid)
 
-    def pytest_sessionfinish(self) -> None:
+    def keep(self) -> None:
+        """Write the notes."""
         self.notes.write_text(
             json.dumps({"seconds": self.seconds, "failed": self.failed, "fixtures": self.fixtures})
         )

@@ -116,7 +116,7 @@ class Machine(Finite):
 class Flow(Finite):
     """Packets from one host to another; what is not given is as `skblab traffic send` has it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     name: Annotated[FlowName, Field(description="name of the flow in all tables")]
     sender: Annotated[Host, Field(alias="from", description="host that sends")]

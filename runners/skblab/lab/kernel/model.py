@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab_analysis.base.checked import Closed
@@ -160,10 +160,10 @@ class PatchRecord(Closed):
     sha256: str
 
 
-class Record(BaseModel):
+class Record(Closed):
     """`kernel.json`: how a cached kernel came about. `seconds` is wall time of its build."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_name: Literal["skblab.kernel/1"] = SCHEMA
     key: str
@@ -178,7 +178,7 @@ class Record(BaseModel):
     # Of a git repository: the commit, in full.
     revision: str | None = None
     # Of a kernel that is packaged: the SHA-256 of each package's file.
-    packages: dict[str, str] = {}
+    packages: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     # What the fragments ask for and this kernel does not have.
     lacking: tuple[str, ...] = ()
     toolchain: dict[str, str]
