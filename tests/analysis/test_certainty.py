@@ -193,6 +193,9 @@ def test_any_number_of_blocks_has_a_detectable_difference() -> None:
 def test_figures_whose_difference_is_no_number_are_not_compared() -> None:
     far = {0: 1e-18, 1: 1e18}, {0: 1e18, 1: 1e-18}
     assert difference(*far, relative=True) is None
+    # Their squares have no number, either.
+    assert difference({0: 1e200, 1: -1e200}, {0: 1.0, 1: 2.0}) is None
+    assert difference({0: 1e200, 1: -1e200}, {0: 1.0, 1: 2.0}, paired=False) is None
     # In one block there is no interval, and the effect alone is a number.
     alone = difference({0: 1.0}, {0: 1e18}, relative=True)
     assert alone is not None
