@@ -144,7 +144,7 @@ IN_MEMORY = $(shell if [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/m
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest, on fewer examples
 	@TMPDIR=$(IN_MEMORY) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-brief} \
-		$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
+		$(PYTEST) -m 'not guest and not labroot and not slow' $(or $(TEST_ARGS),tests/unit tests/analysis)
 
 .PHONY: durations
 durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N BUSY=yes)

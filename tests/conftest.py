@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,6 +47,13 @@ os.environ.setdefault(patience.VARIABLE, "600")
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
+# Thousands of tests stay in memory: to look for garbage among them at every 700 new objects would
+# be a tenth of what collecting them takes.
+gc.set_threshold(100_000, 50, 100)
+# It reads the source of each frame above it while it is loaded, and pytest has dozens: a second.
+_shallow = threading.Thread(target=importlib.import_module, args=("MLRsearch",))
+_shallow.start()
+_shallow.join()
 # All are loaded before a test puts anything in the place of what they import.
 for _place in cli.COMMANDS.values():
     importlib.import_module(_place.partition(":")[0])
