@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -245,6 +246,43 @@ def test_every_setting_of_an_experiment_is_explained_by_functions(
     (folder,) = (tmp_path / "results").iterdir()
     page = (folder / "report/index.html").read_text()
     assert "What each setting adds" in page and 'class="flame"' in page
+
+
+# A program that runs while many packets pass, as an ssh server may: the first time, or each time.
+BESIDE = """
+	if [ -n "$marks" ] && [ "$4" = 2000 ] && [ "$(cat /tmp/beside | wc -l)" -lt OFTEN ]; then
+		echo >>/tmp/beside
+		(left=40000; while [ "$left" -gt 0 ]; do left=$((left - 1)); done) >/dev/null 2>&1 &
+	fi
+"""
+
+
+@pytest.mark.parametrize("often", [2, 99], ids=["once", "always"])
+def test_what_else_a_guest_did_is_in_no_figure_or_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int
+) -> None:
+    script = comparison.script
+
+    def beside(*words: Any, **more: Any) -> str:  # noqa: ANN401
+        before, name, after = script(*words, **more).partition("timed() {")
+        comment, _, rest = after.partition("\n")
+        start = ": >/tmp/beside\n"
+        return f"{start}{before}{name}{comment}{BESIDE.replace('OFTEN', str(often))}{rest}"
+
+    monkeypatch.setattr(comparison, "script", beside)
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path))
+    one = asked.Settings("one", {}, {"strict": {"rp_filter": 1}})
+    wanted = asked.experiment(names.parse("6.12+skblab"), one, 4, 2000, 1)
+    _, (document,) = comparison.Comparison(wanted, {}, Reporter()).recorded()
+    told = [note for note in document.notes if "something else ran beside them" in note]
+    each = Counter((run.row, run.part, run.packets) for run in document.runs)
+    if often == 2:
+        assert told == []
+        assert document.clock["b"] - document.clock["a"] == pytest.approx(480, rel=0.1)
+        assert each["a", "tester", 2000] == each["a", "forward", 2000] == 2
+    else:
+        assert len(told) == 4
+        assert set(each.values()) == {1 + comparison.MORE_ROUNDS}
 
 
 @pytest.mark.console("sysrq triggered crash")

@@ -6,9 +6,11 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import subprocess
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -284,6 +286,20 @@ def test_of_several_runs_the_least_counts() -> None:
     assert functions.cost([*FORWARD, disturbed], "poll") == functions.cost(FORWARD, "poll")
 
 
+def test_what_ran_beside_packets_shows_in_what_each_of_them_took() -> None:
+    few = _counted("on", "forward", 400, 2_206_000, rx=1)
+    even = _counted("on", "forward", 2000, 11_039_000, rx=1)
+    assert functions.uneven([few, even]) == ()
+    beside = _counted("on", "forward", 2000, 11_039_000 + 3_547_000, rx=1)
+    (found,) = functions.uneven([few, beside, *FORWARD[:1]])
+    assert (found.part, found.few, found.many) == ("forward", 400, 2000)
+    assert (found.among_few, found.among_many) == (5515, 7293)
+    # Whichever of the two it was beside, and only if it was beside all of one size.
+    among_few = _counted("on", "forward", 400, 2_206_000 + 50_000, rx=1)
+    assert len(functions.uneven([among_few, even])) == 1
+    assert functions.uneven([few, beside, even]) == ()
+
+
 def test_functions_that_do_not_add_up_to_the_clock_are_refused() -> None:
     bad = [*FORWARD[:3], _counted("on", "forward", 500, 1000 + 5505, rx=4000, route=1500, s=1000)]
     with pytest.raises(RefusedError, match=r"row on, forward: .* clock says 11.0, further apart"):
@@ -407,7 +423,7 @@ def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
     assert " --flavour rt " in rt.again
     assert asked.plan_of(rt).parameters["kernel_a"] == str(two)
     # Whether it has our setting is not asked: a tree of the user's may.
-    assert script(alone.rows, 0, alone).count("run b any none none tester forward") == 4
+    assert script(alone.rows, 0, alone).count("\nrun b any none none tester forward") == 4
 
 
 def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
@@ -538,8 +554,36 @@ def test_the_script_runs_few_packets_and_many() -> None:
         "run off 0 none debugfs receive",
     ]
     assert runs[6:8] == ["repeat=3 packets=400 batch=200", "run off 0 none debugfs receive"]
+    # And once more, those in which something else ran.
+    assert [line for line in lines if "uneven)" in line] == ["again=$(uneven)"] * 3
+    assert 'case " $again " in *" off "*) run off 0 none debugfs receive ;; esac' in lines
     assert "families=4" in lines
     assert plan.request(plan.PLAIN).patches is False
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        ("a 1 forward 4 400 400 2206000\na 2 forward 4 2000 2000 11039000\n", []),
+        ("a 1 forward 4 400 400 2206000\na 2 forward 4 2000 2000 14586000\n", ["a"]),
+        ("a 1 tester 4 400 400 9\nb 1 tester 4 400 400 1\nb 2 tester 4 2000 2000 5\n", []),
+        ("b 1 read 6 400 400 500\nb 2 read 6 2000 2000 2000\n", ["b"]),
+        # Of each size the least.
+        ("a 1 read 4 4 4 50\na 2 read 4 20 20 200\na 3 read 4 4 4 40\na 4 read 4 20 20 210\n", []),
+    ],
+)
+def test_the_guest_finds_the_rows_beside_which_something_ran(
+    tmp_path: Path, lines: str, rows: list[str]
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text(lines)
+    whole = (resources.files("skblab.bench") / "bench.sh").read_text()
+    function = whole[whole.index("uneven() {") :].partition("\n}\n")[0]
+    script = f"kept={kept}\n{function}\n}}\nuneven"
+    done = subprocess.run(
+        ["sh", "-euc", script], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == rows
 
 
 def test_instructions_name_function_and_offset() -> None:

@@ -35,7 +35,12 @@ through() { # part family device destination-mac sink-device
 	before=$(came "$5")
 	elapsed=$(timed "$2" "$3" "$4" "$packets")
 	if [ -n "${napi:-}" ]; then after=$(settled "$5" $((before + packets))); else after=$(came "$5"); fi
-	echo "$row $repeat $1 $2 $packets $((after - before)) $((elapsed * 1000))"
+	trial "$1" "$2" $((after - before)) $((elapsed * 1000))
+}
+
+# A trial's line; in the file $kept too, if there is one.
+trial() { # part family delivered nanoseconds
+	echo "$row $repeat $1 $2 $packets $3 $4" | tee -a "${kept:-/dev/null}"
 }
 
 # In batches ($batch, or 1000): a queue that grows without end would measure how memory is found
@@ -59,8 +64,8 @@ receive() { # family destination-address
 	done
 	exec 8>&- 9<&-
 	wait $!
-	echo "$row $repeat queue $1 $packets $got $into"
-	echo "$row $repeat read $1 $packets $got $out_of"
+	trial queue "$1" "$got" "$into"
+	trial read "$1" "$got" "$out_of"
 }
 
 # Every experiment of the row once, for $families, or both.
@@ -81,10 +86,28 @@ round() {
 # and neighbours, `proof` is for those whose figures come from a run of their own. Nobody counts
 # their instructions: that is slow.
 aside() { # name packets
-	counted=$packets
-	packets=$2 marks=
+	counted=$packets counts=${kept:-}
+	packets=$2 marks='' kept=''
 	round | sed "s/^/$1 /"
-	packets=$counted marks=${symbols:-}
+	packets=$counted marks=${symbols:-} kept=$counts
+}
+
+# The rows in which a packet takes 1 % more or less where there are many than where there are few,
+# by the least of each: something else ran meanwhile.
+uneven() {
+	awk '
+		{ one = $1 " " $3 " " $4 }
+		!((one, $5) in least) || $7 < least[one, $5] { least[one, $5] = $7 }
+		!(one in few) || $5 < few[one] { few[one] = $5 }
+		$5 > many[one] { many[one] = $5 }
+		END {
+			for (one in few) {
+				among_few = least[one, few[one]] / few[one]
+				among_many = least[one, many[one]] / many[one]
+				split(one, words, " ")
+				if (among_few > 1.01 * among_many || among_many > 1.01 * among_few) print words[1]
+			}
+		}' "$kept" | sort -u | tr '\n' ' '
 }
 
 # Wait until a reader in the background says that it is attached, as a line or, bpftrace, as JSON.
