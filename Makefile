@@ -142,9 +142,9 @@ IN_MEMORY = $(shell if [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/m
 	then echo /dev/shm; else echo "$${TMPDIR:-/tmp}"; fi)
 
 .PHONY: test-unit
-test-unit: setup dev ## only the tests that need no lab root and no guest, on fewer examples
+test-unit: setup dev ## only tests without lab root, guest and programs of their own, on fewer examples
 	@TMPDIR=$(IN_MEMORY) HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-brief} \
-		$(PYTEST) -m 'not guest and not labroot and not slow' $(or $(TEST_ARGS),tests/unit tests/analysis)
+		$(PYTEST) -m 'not guest and not labroot and not slow and not process' $(or $(TEST_ARGS),tests/unit tests/analysis)
 
 .PHONY: durations
 durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N BUSY=yes)

@@ -29,6 +29,7 @@ from tiers.plugin import (  # noqa: F401  (hooks)
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_itemcollected,
     pytest_runtest_logreport,
     pytest_runtest_makereport,
     pytest_runtest_protocol,

@@ -200,12 +200,14 @@ def pasted(folder: Path) -> list[str]:
     return [line.rstrip() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.process
 def test_the_worked_example_prints_what_the_readme_says() -> None:
     _, _, rest = (FOLDER / "README.md").read_text().partition("\nIt prints\n\n")
     said = rest.partition("\n\n`share`")[0]
     assert pasted(FOLDER / "example") == [line[4:].rstrip() for line in said.splitlines()]
 
 
+@pytest.mark.process
 def test_the_worked_example_takes_a_sweep(ours: Path) -> None:
     build_report(ours, fake_gnuplot)
     printed = pasted(ours)

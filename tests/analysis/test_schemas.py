@@ -39,6 +39,7 @@ def test_schemas_are_current() -> None:
         )
 
 
+@pytest.mark.process
 def test_command_names_what_is_not_current(tmp_path: Path) -> None:
     schemas.main(tmp_path)
     schemas.main(tmp_path, check=True)

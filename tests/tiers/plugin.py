@@ -90,6 +90,12 @@ def _side_by_side(config: pytest.Config) -> int:
     return min(_workers(config), os.cpu_count() or 1)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what runs the command as a program of its own."""
+    if "run_skblab" in getattr(item, "fixturenames", ()):
+        item.add_marker("process")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]

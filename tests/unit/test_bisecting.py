@@ -393,6 +393,7 @@ def test_bad_usage_blames_no_commit(skblab_here: Skblab, lab: Lab, words: tuple[
     assert skblab_here("compare", *words, *WORDS, "--git-bisect").returncode == 255
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "full"),
     [

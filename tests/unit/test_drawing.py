@@ -92,6 +92,10 @@ class Place:
         )
 
 
+# Another user's report is a program of its own.
+process = pytest.mark.process
+
+
 @pytest.fixture
 def place() -> Iterator[Place]:
     # A test's own folder is closed to other users.
@@ -115,12 +119,14 @@ def user_namespaces() -> bool:
     return subprocess.run([*become, *call], check=False, capture_output=True).returncode == 0
 
 
+@process
 def test_this_machines_is_the_first(place: Place) -> None:
     place.lab_root()
     place.gnuplot(place.path, "this machine")
     drawn(place.report(), place, "this machine")
 
 
+@process
 @pytest.mark.skipif(not user_namespaces(), reason="users may have no namespaces here")
 @pytest.mark.parametrize("useless", [False, True])
 def test_the_lab_roots_needs_no_rights(place: Place, useless: bool) -> None:
@@ -158,6 +164,7 @@ def test_a_gnuplot_that_is_used_loads_what_our_scripts_load(tmp_path: Path) -> N
     assert used == (loads.returncode == 0)
 
 
+@process
 @pytest.mark.parametrize(
     ("useless", "why"),
     [
@@ -181,6 +188,7 @@ def test_without_any_there_is_a_page_and_one_line(place: Place, useless: bool, w
     assert not place.cache.exists()
 
 
+@process
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files that others may not write")
 def test_a_run_of_another_user_is_refused_in_one_line(place: Place) -> None:
     place.gnuplot(place.path, "this machine")

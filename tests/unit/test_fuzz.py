@@ -23,13 +23,13 @@ def test_every_target_is_built_and_has_seeds() -> None:
     assert built == set(found)
 
 
-def test_an_unknown_target_is_bad_usage(skblab: Skblab) -> None:
-    done = skblab("fuzz", "headers")
+def test_an_unknown_target_is_bad_usage(skblab_here: Skblab) -> None:
+    done = skblab_here("fuzz", "headers")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no fuzz target headers: expected one of analyze, graph, header, names," in done.stderr
 
 
-def test_an_input_is_for_one_target(skblab: Skblab) -> None:
-    done = skblab("fuzz", "--input", str(TREE / "README.md"))
+def test_an_input_is_for_one_target(skblab_here: Skblab) -> None:
+    done = skblab_here("fuzz", "--input", str(TREE / "README.md"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "skblab fuzz TARGET --input FILE" in done.stderr

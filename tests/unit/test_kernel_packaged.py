@@ -125,8 +125,8 @@ def test_names_of_packages(tmp_path: Path) -> None:
         ("deb:/etc/hostname", "expected a file that ends in .deb"),
     ],
 )
-def test_names_that_are_refused(skblab: Skblab, text: str, said: str) -> None:
-    done = skblab("boot", "--kernel", text, "--", "true")
+def test_names_that_are_refused(skblab_here: Skblab, text: str, said: str) -> None:
+    done = skblab_here("boot", "--kernel", text, "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 

@@ -154,6 +154,7 @@ def test_it_completes(
     assert not set(others) & set(found)
 
 
+@pytest.mark.process
 def test_bash_takes_its_script(tmp_path: Path) -> None:
     """In a real bash: Tab after `skblab prob` asks skblab, and gives `probe`."""
     script = made()["bash-completion/completions/skblab"]
@@ -218,6 +219,7 @@ def files(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.process
 def test_install_and_uninstall(make: Make, tmp_path: Path) -> None:
     prefix, elsewhere = tmp_path / "it's a prefix", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -240,6 +242,7 @@ def test_install_and_uninstall(make: Make, tmp_path: Path) -> None:
     assert files(prefix) == {"share/man/man1/other.1"}
 
 
+@pytest.mark.process
 def test_install_for_a_package(make: Make, tmp_path: Path) -> None:
     done = make("install", "PREFIX=/usr", f"DESTDIR={tmp_path}/stage")
     assert done.returncode == 0, done.stderr
@@ -248,6 +251,7 @@ def test_install_for_a_package(make: Make, tmp_path: Path) -> None:
     assert str(tmp_path) not in (tmp_path / "stage/usr/bin/skblab").read_text()
 
 
+@pytest.mark.process
 def test_install_takes_nothing_from_others(make: Make, tmp_path: Path) -> None:
     starter = tmp_path / "bin/skblab"
     starter.parent.mkdir()
@@ -259,12 +263,14 @@ def test_install_takes_nothing_from_others(make: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "share").exists()
 
 
+@pytest.mark.process
 def test_install_wants_an_absolute_prefix(make: Make) -> None:
     done = make("install", "PREFIX=local")
     assert done.returncode != 0 and "PREFIX=local is no absolute path" in done.stderr
 
 
 @pytest.mark.parametrize("given", [None, "/somewhere"])
+@pytest.mark.process
 def test_results_are_where_an_installed_skblab_is_called(
     make: Make, tmp_path: Path, given: str | None
 ) -> None:
@@ -294,6 +300,7 @@ def test_results_are_where_an_installed_skblab_is_called(
     assert done.stderr == f"skblab: the clone {clone} is gone; run make install in another one\n"
 
 
+@pytest.mark.process
 def test_a_tab_makes_no_environment(make: Make, tmp_path: Path) -> None:
     key = tmp_path / "venv/.skblab-key"
     key.write_text("of an older lock\n")
