@@ -16,7 +16,7 @@ from skblab.lab.guest import GuestSpec, eventlog
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import Accel
-from skblab.machine import guest, snapshot
+from skblab.machine import guest, halted, snapshot
 from skblab.machine.guest import Guest
 from skblab_analysis.base.errors import SkblabError, SkblabWarning
 
@@ -103,6 +103,22 @@ def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, wait: bool, star
     assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
     # Whoever looks for complaints of kernels tells those of one that was booted again apart.
     assert Fake.ends == [eventlog.AGAIN] * (starts - 1) + [eventlog.ENDED]
+
+
+def test_one_whose_first_cpu_is_halted_boots_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Fake, "broken", 1)
+    monkeypatch.setattr(Fake, "words", halted.SAID)
+    monkeypatch.setattr(Fake, "printed", "[    1.9] netconsole: network logging started\n")
+    monkeypatch.setattr(Fake, "_is_halted", lambda self: Fake.starts == 1)
+    with pytest.warns(SkblabWarning) as warned:
+        boot()
+    assert Fake.ends == [eventlog.AGAIN, eventlog.ENDED]
+    (kept,) = (tmp_path / "logs").glob("guest-*.log")
+    assert "netconsole" in kept.read_text()
+    said = [str(warning.message) for warning in warned]
+    assert said == [f"{halted.SAID} (console: {kept}); booting the guest again"]
 
 
 STALL = "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"

@@ -26,7 +26,7 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import GuestSpec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
-from skblab.machine import patience, snapshot
+from skblab.machine import halted, patience, snapshot
 from skblab.machine.transport import SshTransport, TransportError
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, one_line
@@ -88,6 +88,8 @@ class Guest:
     _pipe: int | None = field(default=None, repr=False)
     # Why it had to boot by itself, where it should not have had to.
     _alone: str | None = field(default=None, repr=False)
+    # Of one that boots.
+    _first_cpu: halted.FirstCpu | None = field(default=None, repr=False)
     # Those of this process that run, in all its threads.
     _running: ClassVar[set[subprocess.Popen[bytes]]] = set()
 
@@ -210,11 +212,12 @@ class Guest:
                 os.write(pipe, snapshot.word(spec))
             # QEMU boots the kernel from the folder that the guest may see as well.
             binds = [Bind(kernel.path, "kernel"), Bind(folder, "run", writable=True), sock, root]
+            log = stack.enter_context((folder / "qemu.log").open("wb"))
             where = [] if place is None else ["nsenter", f"--net={place}", "--"]
             process = subprocess.Popen(
                 [*where, *labroot.command(qemu, binds=list(dict.fromkeys([*binds, *shares])))],
                 stdin=subprocess.DEVNULL if opened is None else opened,
-                stdout=(folder / "qemu.log").open("wb"),
+                stdout=log,
                 stderr=subprocess.STDOUT,
                 # Ctrl-C is for skblab, which then ends the guest in order.
                 start_new_session=True,
@@ -224,6 +227,8 @@ class Guest:
             transport = transport_of(folder, labroot, silent=spec.exact or spec.silent)
             guest = cls(spec, kernel, transport, console, folder, _process=process)
             guest._state, guest._inode, guest._pipe = state, inode, pipe
+            times = functools.partial(halted.processor_times, process.pid)
+            guest._first_cpu = halted.FirstCpu(times)
             transport.trouble = guest.trouble
         return guest
 
@@ -240,7 +245,7 @@ class Guest:
         moves its devices' memory (iotlb_to_section), once in some hundred boots, and more often on
         a busy machine: that is no word on the guest, which is booted again. Nor is a timer of RCU
         that is lost while an emulated kernel starts, also one without our patches: RCU says so
-        after two minutes.
+        after two minutes. Nor is a CPU that takes no interrupt any more (halted.py).
         """
         for left in reversed(range(BOOTS)):
             try:
@@ -256,6 +261,7 @@ class Guest:
                 self.folder.mkdir()
                 made = self._anew()
                 self.console, self._process = made.console, made._process
+                self._first_cpu = made._first_cpu
                 self._inode = None
         if self._alone is not None:
             # Now that it is up, it was not the kernel.
@@ -272,6 +278,10 @@ class Guest:
             # The next guest makes another one.
             snapshot.discard(self._state, self._inode)
             return f"a guest did not come up from its snapshot: {complaint or 'it is late'}"
+        if self._is_halted():
+            kept = _kept_log()
+            self._copy_log(kept)
+            return f"{halted.SAID} (console: {kept})"
         if self.console.cause() is not None:
             return self._lost_timer()
         failed = QEMU_ASSERTION.search(log)
@@ -328,14 +338,19 @@ class Guest:
         """Return the guest's trouble, or how the sshd ended that was started again so often."""
         if complaint := self.trouble():
             return complaint
+        if self._is_halted():
+            return halted.SAID
         ended = self.console.ended[again:]
         return f"the guest's {ended[0]}" if ended else None
+
+    def _is_halted(self) -> bool:
+        return self._first_cpu is not None and self._first_cpu.look() is not None
 
     def _sshd_again(self, again: int, deadline: float) -> bool:
         """Wait until init has started sshd once more: not where the guest ended or lets us wait."""
         until = min(deadline, time.monotonic() + AGAIN_SECONDS)
         while time.monotonic() < until:
-            if self.trouble():
+            if self.trouble() or self._is_halted():
                 return False
             if self.console.again > again:
                 return True

@@ -16,6 +16,7 @@ kernel's random numbers by then. So does one under KVM, where booting takes a se
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -36,7 +37,7 @@ from skblab.lab.guest.spec import GuestSpec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
-from skblab.machine import patience
+from skblab.machine import halted, patience
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 VARIABLE = "SKBLAB_SNAPSHOTS"
@@ -201,6 +202,7 @@ def _said_by(run: Path) -> io.FileIO:
 def _wait(process: subprocess.Popen[bytes], run: Path, said: io.FileIO, seconds: float) -> None:
     """Wait until the guest waits for its word."""
     console = Console(run / CONSOLE)
+    first_cpu = halted.FirstCpu(functools.partial(halted.processor_times, process.pid))
     deadline = time.monotonic() + seconds
     while said.read(len(WAITS)) != WAITS:
         if cause := console.cause():
@@ -208,6 +210,8 @@ def _wait(process: subprocess.Popen[bytes], run: Path, said: io.FileIO, seconds:
         if process.poll() is not None:
             log = (run / "qemu.log").read_text(errors="replace").strip().splitlines()
             raise GuestError(f"QEMU ended: {one_line(log[-1]) if log else 'it said nothing'}")
+        if first_cpu.look():
+            raise GuestError(halted.SAID)
         if time.monotonic() > deadline:
             raise patience.late(seconds, "its kernel")
         time.sleep(0.02)

@@ -53,6 +53,9 @@ HELD_PORT = (
     *("-device", "virtserialport,chardev=go,name=skblab.go"),
 )
 
+# Each by what it does: the emulated CPUs are told apart by that.
+NAMED_THREADS = ("-name", "skblab,debug-threads=on")
+
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
 STALL_SECONDS = 120
 TCG_ARGUMENTS = (
@@ -153,6 +156,7 @@ class GuestSpec(Closed):
         return [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *NAMED_THREADS,
             *self.machine(),
             *(("-plugin", self.plugin) if self.plugin is not None else ()),
             *self._numa_nodes(),
