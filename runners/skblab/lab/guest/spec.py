@@ -62,6 +62,8 @@ TCG_ARGUMENTS = (
     f"rcupdate.rcu_cpu_stall_timeout={STALL_SECONDS}",
     "watchdog_thresh=60",
     f"workqueue.watchdog_thresh={STALL_SECONDS}",
+    # Or it panics where ten ticks do not come within 40 ms ("IO-APIC + timer doesn't work").
+    "no_timer_check",
 )
 # identify_cpu() forgets for a moment which features the CPU has, also five levels of page tables;
 # KASAN, asked then by an interrupt, takes each address for a wild one. With four it is no question.
