@@ -152,6 +152,7 @@ def test_the_report_has_a_section(tmp_path: Path) -> None:
     uncalled = made_up_functimes.document(functions=[function("f", [], [])])
     (folder / FILE).write_text(json.dumps(uncalled))
     assert VIEW.sections(run)[0].pictures == ()
+    assert VIEW.headline(run) == "0 calls of 1 function; by self time f() –"
     (folder / FILE).write_text("{}")
     with pytest.raises(RecordError, match=FILE):
         VIEW.tables(run)

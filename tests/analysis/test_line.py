@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 import searches
 
+from skblab_analysis.base.pictures import MISSING
 from skblab_analysis.load import Run, load
 from skblab_analysis.throughput import line
 from skblab_analysis.throughput import summary as throughput_summary
@@ -76,6 +78,19 @@ def test_rates_have_bits_below_them(tmp_path: Path) -> None:
     assert drawn["rate_ticks"] == ('"0\\n0" 0, "50 000\\n33.6" 50000')
     assert drawn["rates"] == "Packets/s, Mbit/s"
     assert drawn["full"] == 0
+
+
+def test_the_axis_of_differences_goes_from_the_least_to_the_most(tmp_path: Path) -> None:
+    [found] = throughput_summary.of(load(searches.finished_run(tmp_path)))
+    drawn = picture(found)
+    rows = [shlex.split(row) for row in drawn.data.splitlines() if not row.startswith("#")]
+    # Name, three figures a goal, then the difference with both of its ends, where there is one.
+    first = 1 + 3 * len(found.goals)
+    ends = [float(cell) for row in rows for cell in row[first : first + 3] if cell != MISSING]
+    assert min(ends) < -30 and max(ends) > 3
+    low, high = (float(str(drawn.variables[f"diff_{end}"])) for end in ("min", "max"))
+    beyond = 0.05 * (max(ends) - min(ends))
+    assert (low, high) == pytest.approx((min(ends) - beyond, max(ends) + beyond), abs=1e-2)
 
 
 @pytest.mark.parametrize(("bits", "shown"), [(100e6, True), (1e9, False)])

@@ -406,5 +406,11 @@ def test_pictures_stay_where_no_gnuplot_could_draw_them_again(tmp_path: Path) ->
         output.write_text(DRAWN)
     assert pictures.write(made, tmp_path)
     assert all(output.exists() for output in outputs)
+    # A drawing that was cut off is none.
+    outputs[0].write_text("")
+    assert not pictures.write(made, tmp_path)
+    assert not any(output.exists() for output in outputs)
+    for output in outputs:
+        output.write_text(DRAWN)
     assert not pictures.write(other, tmp_path)
     assert not any(output.exists() for output in outputs)

@@ -167,6 +167,14 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
     assert "RFC 2544’s other tests" in page
     assert "Frame loss rate (26.3)" in page
     assert findings.unseen(run)
+    found = {one.figure: one for one in benchmarks.VIEW.figures(run) if one.figure != "frame loss"}
+    assert {name: (one.value, one.unit) for name, one in found.items()} == {
+        "latency": (32_000, "ns"),
+        "latency of the tester": (8_000, "ns"),
+        "back-to-back": (510, "packets"),
+        "buffer": (pytest.approx(510 / 200_000 * 0.6), "s"),
+        "recovery": (0.5, "s"),
+    }
 
 
 def test_a_run_without_them_shows_none(run: Run) -> None:

@@ -6,17 +6,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import page_checks
+import pytest
 import searches
 import synthetic_run
 from test_report import fake_gnuplot
 
+from skblab_analysis.base.words import FIXED_SPACE
 from skblab_analysis.load import load
 from skblab_analysis.report.findings import unseen
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.work import summary
 from skblab_analysis.work.rows import Counter, Kind
-from skblab_analysis.work.view import MOST_SHOWN
+from skblab_analysis.work.view import MOST_SHOWN, _by_cpu
 
 SLAB = "not counted: CONFIG_SLUB_STATS is off"
 
@@ -72,6 +74,18 @@ def test_without_any_there_is_no_table_of_them(tmp_path: Path) -> None:
     told = page(recorded(tmp_path, ("softnet", "processed", 7)))
     assert "Where the work was done" in told
     assert "Drops and errors" not in told
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({0: 7_200, 1: 4_800}, "12 000 (CPU 0: 60, 1: 40 %)"),
+        ({3: 12_000}, "12 000 (CPU 3)"),
+        ({0: 0, 1: 0}, "0"),
+    ],
+)
+def test_a_sum_tells_what_part_each_cpu_has(counts: dict[int, int], said: str) -> None:
+    assert _by_cpu(counts).replace(FIXED_SPACE, " ").replace("\u202f", " ") == said
 
 
 def test_what_was_not_counted_is_no_zero(tmp_path: Path) -> None:
