@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from skblab_analysis.formats.pathlat import (
 )
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series, tables
+from skblab_analysis.layers.rows import SeriesRow
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
@@ -220,6 +222,11 @@ def test_the_account_begins_with_what_began() -> None:
     assert found.unaccounted == {"negative": 0, "overflow": 0, "unsettled": 0}
     assert of_probe(0, "ns", parsed(of_kernel(sent=207))).in_flight == 7
     assert of_probe(0, "ns", parsed(of_kernel(sent=197))).earlier == 3
+    # A copy ends as well, and did not begin.
+    copied = of_kernel(sent=197)
+    copied["flags"]["copy"] = 3
+    found = of_probe(0, "ns", parsed(copied))
+    assert (found.in_flight, found.earlier) == (0, 0)
 
 
 def test_counts_that_moved_while_they_were_read_are_unaccounted_for() -> None:
@@ -254,6 +261,17 @@ def test_it_can_be_looked_at_while_it_counts() -> None:
     assert (
         parse(PathlatDocument, text, "it", context=COUNTING).path("receive").path_time.count == 200
     )
+
+
+def test_a_layer_that_nothing_passed_has_neither_end() -> None:
+    found = series.from_document(0, "ns", parsed(dict(pathlat(packets=200))))
+    empty, full = (replace(found[0], histogram=Histogram.of(of)).rows() for of in ([], [5, 9]))
+    [row] = list(empty)
+    assert isinstance(row, SeriesRow)
+    assert (row.count, row.sum, row.min, row.max) == (0, 0, None, None)
+    row, *_ = list(full)
+    assert isinstance(row, SeriesRow)
+    assert (row.count, row.sum, row.min, row.max) == (2, 14, 5, 9)
 
 
 def test_a_run_keeps_edges_and_bounds(tmp_path: Path) -> None:
