@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,15 @@ from made_up_traces import (
 from mutated import changed_bytes, examples, value_or_line
 from skblab_analysis.base.errors import EXIT_USAGE, SkblabError, UsageError
 from skblab_analysis.formats.packets import Flag, load
-from skblab_analysis.formats.traces import chunk, export, luna, numbering, opening, timestamps
+from skblab_analysis.formats.traces import (
+    account,
+    chunk,
+    export,
+    luna,
+    numbering,
+    opening,
+    timestamps,
+)
 from skblab_analysis.formats.traces import pcap as captures
 from skblab_analysis.formats.traces.document import FormatName, ImportDocument, Stream
 from skblab_analysis.formats.traces.times import ERROR, PERCENTILES, TAIL, WHOLE, TimesCount
@@ -317,6 +326,21 @@ def test_stamps_of_another_machines_boot(tmp_path: Path) -> None:
     assert found.delay_unknown and "CLOCK_MONOTONIC" in found.delay_unknown
 
 
+@pytest.mark.parametrize(("clock", "least"), [(0, 7), (1, 7 + 37 * 10**9)])
+def test_stamps_of_tai_are_told_in_real_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int, least: int
+) -> None:
+    monkeypatch.setattr(account, "_tai_offset_ns", lambda: 37 * 10**9)
+    packets = [
+        (sent + 7, ethernet(ipv4(udp(stamped(at, sent, clock=clock)))))
+        for at, sent in enumerate(range(START_NS, START_NS + 5000, 1000))
+    ]
+    file = tmp_path / "a.pcap"
+    file.write_bytes(pcap(packets))
+    found = stream(opening.run(file, None, None, same_clock=True))
+    assert found.delay and (found.delay.count, found.delay.min_ns) == (5, least)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -517,6 +541,11 @@ def test_an_exported_capture_is_read_back(tmp_path: Path, name: str) -> None:
         read(tmp_path, SAMPLES[name], NAMES[name], file)
     first = load(file)
     assert export.run(file, output, "pcap") == (len(first.records), [])
+    headers = output.read_bytes().split(bytes.fromhex("0200000000020200000000010800"))[1:]
+    assert len(headers) == len(first.records)
+    for header in headers:
+        # Of a header with its checksum in it, the sum in ones' complement is 0 (RFC 1071).
+        assert sum(struct.unpack(">10H", header[:20])) % 0xFFFF == 0
     again = tmp_path / "again.rec"
     opening.run(output, again, None, same_clock=first.header.one_clock)
     second = load(again)

@@ -454,6 +454,15 @@ def test_options_take_the_place_of_the_files_own(tmp_path: Path) -> None:
     assert changed(found.flow[0], found.setting[1]).realtime == "fifo:50"
 
 
+def test_published_figures_are_in_microseconds_and_ours_in_nanoseconds(tmp_path: Path) -> None:
+    text = "experiment,iat_min_us,iat_median_us,iat_max_us,iat_sigma_us\nx,845,1000.5,1158,\n"
+    (tmp_path / "figures.csv").write_text(text)
+    named = FILE.replace("repeats = 2", 'repeats = 2\npublished = "figures.csv"')
+    _, found = read(written(tmp_path, named))
+    # What the study did not print is left out.
+    assert found["x"].times == {"least": 845_000, "p50": 1_000_500, "most": 1_158_000}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
