@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from skblab_analysis.base import lines
 from skblab_analysis.base.certainty import AGAIN
-from skblab_analysis.base.lines import NONE, Axis, Figure, Point
+from skblab_analysis.base.lines import Axis, Figure, Point
 from skblab_analysis.base.pictures import Picture, decades, powers, ticks
 from skblab_analysis.base.words import joined, number, quantity, share
 from skblab_analysis.latency.rows import COMPARED
@@ -93,10 +93,9 @@ def _point(rate: int, delay: Delay, loss: Axis) -> Point:
     found = delay.latency.quantile(COMPARED)
     blocks = list(delay.compared().values())
     ends = (min(blocks), max(blocks)) if blocks and found is not None else (None, None)
-    first = NONE if found is None else Figure(found, *ends)
     return Point(
         rate,
-        first,
+        Figure(found, *ends),
         Figure(lines.drawn(_lost(delay), loss)),
         thin=delay.latency.quantile(0.5),
     )
