@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from skblab.bundle import archive, words
 from skblab.cli import app
+from skblab.lab import paths
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.load import load
 from skblab_analysis.report.page import build_report
@@ -31,8 +31,7 @@ def bundled(*given: str | Path) -> Result:
 
 def unpacked(file: Path, to: Path) -> Path:
     to.mkdir()
-    with tarfile.open(file) as found:
-        found.extractall(to, filter="data")
+    subprocess.run(["tar", "--extract", "--file", file, "--directory", to], check=True)
     [folder] = to.iterdir()
     return folder
 
@@ -79,6 +78,28 @@ def test_checksums_are_of_all_files_and_notice_a_change(tmp_path: Path) -> None:
     with (there / run.name / "trials.parquet").open("ab") as table:
         table.write(b"x")
     assert check() == 1
+
+
+def test_the_commit_of_skblab_is_told_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = searches.finished_run(tmp_path)
+    (source := tmp_path / "source").mkdir()
+    monkeypatch.setattr(paths, "tree", lambda: source)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+
+    def packed_by(place: str) -> list[str]:
+        file = tmp_path / f"{place}.tar.xz"
+        assert bundled(run, "-o", file).exit_code == 0
+        lines = (unpacked(file, tmp_path / place) / words.README).read_text().splitlines()
+        return [line for line in lines if "packed by" in line]
+
+    assert packed_by("without") == []
+    git = ["git", "-C", str(source), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for call in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *call], check=True)
+    [line] = packed_by("with")
+    assert re.fullmatch(r"- packed by: skblab at commit [0-9a-f]{12}", line)
 
 
 def test_who_measured_it_where_is_told(tmp_path: Path) -> None:
