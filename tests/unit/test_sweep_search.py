@@ -299,6 +299,13 @@ def test_a_device_better_than_the_maximum_load() -> None:
         assert goal.throughput == 1e6
 
 
+@pytest.mark.parametrize(("lower", "reached"), [(75.0, True), (74.0, False), (80.0, True)])
+def test_bounds_as_near_as_the_goal_asks_are_near_enough(lower: float, reached: bool) -> None:
+    goal = replace(STRICT, width=0.25)
+    found = GoalResult.found(goal, (lower, 100.0), lower, [])
+    assert (found.outcome, found.reached) == ("regular", reached)
+
+
 def test_a_dead_device() -> None:
     result = search(Testbed(Device(0)), REQUEST)
     check(result)

@@ -343,6 +343,7 @@ def test_what_is_better_in_both_sweeps_is_advised(
     told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
     assert "**Set no filter.** Measured again, no filter: throughput +" in told
     assert "sysctl -w net.ipv4.conf.all.rp_filter=0" in told
+    assert "## No gain alone" not in told
     assert {file.name for file in folder.iterdir()} == {
         *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml")
     }
@@ -371,6 +372,18 @@ def test_where_no_setting_is_better_there_is_no_second_sweep(
     assert document["settings"] == [] and document["confirmed"] == ""
     assert str(document["why_none"]).startswith("No setting is significantly better")
     assert not (folder / "confirm.toml").exists()
+    assert "## No gain alone\n\n- no filter\n" in (folder / "advice.md").read_text()
+
+
+def test_where_a_setting_is_better_by_another_figure_only_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conduct, "gain", lambda *_: 0.0)
+    document, folder = tuned(tmp_path, monkeypatch, [walls.Guest()])
+    assert (document["settings"], document["confirmed"]) == ([], "")
+    assert document["why_none"] == "No setting is better for throughput."
+    told = (folder / "advice.md").read_text()
+    assert "## Better by another figure than the one that was asked for\n\n- no filter: " in told
 
 
 SEVERAL = """

@@ -180,3 +180,6 @@ def test_what_is_not_clear_is_idle_or_not_known() -> None:
     one_block = {"without a": ((-0.5, None),)}
     found = adding.judged(run({}, one_block), made, chosen, "throughput")
     assert "a" in found.unknown
+    # Under its whole name.
+    found = adding.judged(run({}), made, choosing.combine(made, ["a too", "b"]), "throughput")
+    assert found.unknown == ("a too", "b")
