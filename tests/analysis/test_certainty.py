@@ -23,6 +23,7 @@ from skblab_analysis.base.certainty import (
     interval,
     significant_among,
 )
+from skblab_analysis.base.differences import brackets
 
 
 def test_students_interval_is_that_of_the_textbooks() -> None:
@@ -33,6 +34,19 @@ def test_students_interval_is_that_of_the_textbooks() -> None:
     assert found.low == pytest.approx(1.037, abs=1e-3)
     assert found.high == pytest.approx(4.963, abs=1e-3)
     assert found.share == pytest.approx(0.654, abs=1e-3)
+
+
+def test_what_brackets_mean_is_said_of_those_that_are_there() -> None:
+    base = {0: 1.0, 1: 2.0, 2: 3.0}
+    clear = difference(base, {0: 11.0, 1: 12.0, 2: 13.1})
+    unclear = difference(base, {0: 2.0, 1: 1.0, 2: 3.0})
+    unknown = difference({0: 1.0}, {0: 2.0})
+    for found, said in (
+        ([clear, None], []),
+        ([clear, unclear], ["A difference in brackets: not significant."]),
+        ([unknown], ["A difference in brackets: significance not known."]),
+    ):
+        assert list(brackets(found)) == said
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=9))

@@ -130,6 +130,8 @@ def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
     rows = [row for row in run.rows(AnomalyRow) if row.threshold == 750_000]
     assert [(row.packets, row.open_begin, row.open_end) for row in rows] == [(5, False, True)] * 3
     assert {row.latency_mean for row in rows} == {800_000.0}
+    # Five in a row, one each millisecond.
+    assert {row.sent_span for row in rows} == {4_000_000}
     change = summary(run).change("slow")
     # 15 packets more than the 120 of the baseline may be chance, however well blocks agree.
     assert change is not None and change.late is not None and change.late.why == "resolution"

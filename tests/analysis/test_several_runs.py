@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import page_checks
@@ -82,6 +83,15 @@ def test_two_runs_differ_by_the_rule_of_settings() -> None:
 
     one, other = sample(1000.0, 1001.0, 1002.0), sample(1010.0, 1011.0)
     assert difference(one, other) == exact.compare(one.blocks, other.blocks, 1000.0)
+    # Without a figure in some block of either run it is not known, however great it is.
+    far = sample(2000.0, 2001.0)
+    for first, second, known in (
+        (one, far, True),
+        (replace(one, partial=True), far, None),
+        (one, replace(far, partial=True), None),
+    ):
+        found = difference(first, second)
+        assert found is not None and found.significant is known
 
 
 def test_blocks_of_two_runs_are_no_pairs(tmp_path: Path) -> None:
