@@ -106,6 +106,12 @@ def test_where_in_a_function() -> None:
     symbols = Symbols.parse(SYSTEM_MAP)
     assert symbols.offset_of(0xFFFFFFFF81000204) == ("ip_stop.isra.0", 4)
     assert symbols.offset_of(0xFFFFFFFF81000500) is None
+    # The first one of a list is a function as well, and below it is none.
+    loaded = Symbols.parse(LOADED)
+    assert loaded.offset_of(0xFFFFFFFFC0000008) == ("bpf_prog_6d_on_sample [bpf]", 8)
+    assert loaded.name_of(0xFFFFFFFFC0000008) == "bpf_prog_6d_on_sample [bpf]"
+    assert loaded.offset_of(0xFFFFFFFFBFFFFFFF) is None
+    assert loaded.name_of(0xFFFFFFFFBFFFFFFF) is None
 
 
 def test_a_list_of_symbols_that_is_none() -> None:

@@ -73,6 +73,18 @@ def test_many_refused_are_counted(tmp_path: Path) -> None:
         config.check(asked, {}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "1 option: CONFIG_A; it is built without"),
+        (5, "5 options: CONFIG_A, CONFIG_B, CONFIG_C, CONFIG_D, CONFIG_E; it is built without"),
+        (6, "6 options: CONFIG_A, CONFIG_B, CONFIG_C, CONFIG_D, CONFIG_E …; it is built without"),
+    ],
+)
+def test_what_a_kernel_lacks_is_named(count: int, said: str) -> None:
+    assert config.told("ABCDEF"[:count], "6.1").endswith(said)
+
+
 def test_our_fragments_are_well_formed() -> None:
     files = sorted((paths.tree() / "kconfig").rglob("*.config"))
     assert {"base", "rt", "debug", "skblab"} <= {file.stem for file in files}

@@ -80,6 +80,7 @@ def test_what_was_said_of_a_case_is_a_line_that_can_be_read() -> None:
         ("KTAP version 1\n1..2\nok 2 b\n", "case 1 has the number 2"),
         ("KTAP version 1\n1..1\n1..1\nok 1 a\n", "two plans"),
         ("KTAP version 1\n1..2\nok 1 a\nBail out! no memory\n", "bailed out: no memory"),
+        ("KTAP version 1\n1..2\nok 1 a\nBail out!\n", "bailed out: no reason"),
     ],
 )
 def test_an_output_that_is_not_whole_is_a_fault(text: str, fault: str) -> None:

@@ -56,6 +56,21 @@ def test_every_option_is_in_its_page(one: Described) -> None:
             ), name
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("resume",), "skblab resume [OPTION]... RUN"),
+        (("sweep",), "skblab sweep [OPTION]... [FILE]"),
+        (("report",), "skblab report [OPTION]... RUNS ..."),
+        (("probe",), "skblab probe [OPTION]... COMMAND ..."),
+        (("bench", "functions"), "skblab bench functions [OPTION]... --row ROW --against AGAINST"),
+    ],
+)
+def test_the_synopsis_has_all_arguments(words: tuple[str, ...], said: str) -> None:
+    [one] = [command for command in EVERYTHING if command.words == words]
+    assert f"\n.SH SYNOPSIS\n{said}\n" in page(one)
+
+
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
 def test_every_page_is_good_man(one: Described, tmp_path: Path) -> None:
     """By whichever checker is here; by hand: each line is text or a request that man(7) has."""

@@ -35,7 +35,7 @@ from skblab.lab.drawing import NoGnuplotError
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import debian, package, patchcheck, registry
 from skblab.lab.kernel import source as sources
-from skblab.lab.kernel.model import Kernel, PatchRecord, Record
+from skblab.lab.kernel.model import RECORD, Kernel, PatchRecord, Record
 from skblab.manual import schemas
 from skblab.manual.walk import Described, commands
 from skblab.probe import study
@@ -48,11 +48,12 @@ from skblab.selftests.guestrun import Outcome
 from skblab.selftests.ktap import Case, Result
 from skblab.soak import verdict
 from skblab_analysis.base.errors import EXIT_GUEST
+from skblab_analysis.base.words import FIXED_SPACE
 from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.events.rows import Collected, Event, Window
 from skblab_analysis.exact.summary import of as exact_of
 from skblab_analysis.formats.bench import BenchDocument, Row
-from skblab_analysis.formats.functions import Function, FunctionsDocument
+from skblab_analysis.formats.functions import Function, FunctionsDocument, Layer
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import load
@@ -163,6 +164,19 @@ def test_kernels(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(skblab_here("kernel", "list", "--json"), "kernel list") == [one]
 
 
+def test_the_newest_kernel_is_first(
+    skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    for key, day in (("a", 2), ("b", 3), ("c", 1)):
+        (folder := tmp_path / registry.KIND / key).mkdir(parents=True)
+        made = record().model_copy(update={"key": key, "made": f"2026-01-0{day}T00:00:00Z"})
+        (folder / RECORD).write_text(made.model_dump_json())
+    listed = check(skblab_here("kernel", "list", "--json"), "kernel list")
+    assert [one["key"] for one in listed] == ["b", "a", "c"]
+    assert [one.key for one in registry.readable()] == ["b", "a", "c"]
+
+
 def test_packages(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = package.Record(
         key="k",
@@ -237,10 +251,10 @@ def test_selftests(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_compared_selftests(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = ({"": "status 0", "a": "pass"}, {"": "status 0", "a": "fail"})
-    [name, *_] = compare.tests()
+    name, same, *_ = compare.tests()
     both = compare.Compared(
-        names=[name],
-        pairs={name: [sides]},
+        names=[name, same],
+        pairs={name: [sides], same: [(sides[0], sides[0])]},
         found=compare.differences(name, *sides),
         unsteady=[],
         logs=Path("/logs"),
@@ -251,7 +265,10 @@ def test_compared_selftests(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch
     found = check(done, "kselftest", "kselftest-compare", status=1)
     assert found["differences"][0]["patched"] == "fail"
     assert found == compared(both).model_dump(mode="json")
-    assert "1 differ" in skblab_here("kselftest", "--compare", name).stdout
+    said = skblab_here("kselftest", "--compare", name).stdout
+    assert "1 differ" in said
+    rows = {line.split()[0]: line for line in said.splitlines() if line.strip()}
+    assert rows[name].endswith("  differs") and rows[same].endswith("      0")
 
 
 def test_soak(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -517,6 +534,7 @@ def counts_by_function(
         b=ROW,
         clock={"b": 2.0} if a is None else {"a": 1.0, "b": 2.0},
         functions=(Function(name="ip_rcv", a=0.0 if a is None else 1.0, b=2.0),),
+        layers=(Layer(name="forward", a=0.0 if a is None else 1.0, b=2.0),),
         runs=(),
     )
 
@@ -543,6 +561,10 @@ def test_profile(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(done, "profile", name="functions")["a"] is None
     said = skblab_here("profile", "--kernel", "6.12").stdout
     assert "100.0" in said and "report/index.html" in said
+    by_layer = said.partition("By layer")[2]
+    assert ["forward", "2.0", "100.0 %"] in [
+        line.replace(FIXED_SPACE, " ").split(maxsplit=2) for line in by_layer.splitlines()
+    ]
 
 
 def test_profile_of_an_experiment(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:

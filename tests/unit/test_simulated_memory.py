@@ -375,6 +375,14 @@ def test_one_kernel_is_shown_by_what_it_misses(tmp_path: Path) -> None:
     assert ["7.3", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
     assert ["fib", "9.0", "1.5", "2.0", "3.0", "0.2", "0.0"] in lines
     assert ["total", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
+    levels = ["L1 code", "L1 data", "L2", "L3"]
+    by_row, by_function, by_type, _ = of_memory([document])
+    for table, first, kinds in (
+        (by_row, "row", [*levels, "written back"]),
+        (by_function, "function", [*levels, "written back"]),
+        (by_type, "slab cache", [*levels[1:], "lines"]),
+    ):
+        assert [str(column.header) for column in table.columns] == [first, "accesses", *kinds]
     # By type: no code, and lines of an object.
     assert ["skbuff_head_cache", "5.0", "1.0", "0.0", "0.0", "2", "of", "4"] in lines
     assert ["(stacks", "and", "vmalloc)", "7.0", "0.0", "0.0", "0.0", "–"] in lines
