@@ -212,6 +212,8 @@ def test_what_is_not_known_is_said_once() -> None:
         unknown={"lost": why, "missing": why},
     )
     assert f"not known: lost, missing: {why}" in told_text(document)
+    rows = [line.split() for line in told_text(a_document(jitter_ns=None)).splitlines()]
+    assert ["min", "10.000", "–", "10.000"] in rows
 
 
 def test_packets_that_are_not_in_the_file_bound_the_loss() -> None:

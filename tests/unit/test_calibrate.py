@@ -25,9 +25,10 @@ from skblab.calibrate import keep, measure, told
 from skblab.calibrate.measure import Calibrating
 from skblab.calibrate.result import Calibration
 from skblab.calibrate.tester import Programs, free_port
-from skblab_analysis.base.checked import parse
+from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.pathlat import ToolDocument
+from skblab_analysis.formats.traffic import EchoDocument
 
 TIMES = {
     **{"count": 3, "negative": 0, "min_ns": 900_000, "mean_ns": 1_000_300.0, "sd_ns": 400.0},
@@ -77,6 +78,14 @@ CEILING, FASTEST = 60_000.0, 100_000.0
 
 def option(words: Sequence[object], name: str) -> Any:  # noqa: ANN401 (a word or a number)
     return words[words.index(name) + 1] if name in words else None
+
+
+def test_what_an_echo_says_adds_up() -> None:
+    refused = {"foreign": 1, "own_port": 2, "by_kernel": 4}
+    found = parse(EchoDocument, {**ECHO, "received": 16, "refused": refused}, "it")
+    assert (found.received, found.echoed) == (16, 9)
+    with pytest.raises(RecordError, match="received 9 is not echoed 9 \\+ refused 7"):
+        parse(EchoDocument, {**ECHO, "refused": refused}, "it")
 
 
 class FakeTester:
