@@ -784,6 +784,11 @@ def test_a_layer_is_of_the_innermost_function_that_begins_one() -> None:
     assert not [line for line in lines if line[:1] == ["local"]]
 
 
+@pytest.mark.parametrize(("name", "flavour"), [("6.12", "rt"), ("debian:6.12", "stock")])
+def test_a_package_is_of_the_flavour_that_it_is(name: str, flavour: str) -> None:
+    assert asked.request_of(names.parse(name), "rt").flavour == flavour
+
+
 def test_a_file_for_flame_graphs(tmp_path: Path) -> None:
     text = stacks.folded({"a;b c [bpf]": 1.2345, "a": 0.5, "gone": -3.0, "nothing": 0.0004})
     assert text == "a 500\na;b c [bpf] 1234\n"
@@ -799,6 +804,7 @@ def test_a_file_for_pprof_has_the_same_stacks() -> None:
     read.ParseFromString(gzip.decompress(content))
     text = read.string_table
     names = {one.id: text[one.name] for one in read.function}
+    assert names == {one.id: text[one.system_name] for one in read.function}
     lines = {one.id: names[one.line[0].function_id] for one in read.location}
     found = {
         tuple(lines[number] for number in one.location_id): list(one.value) for one in read.sample

@@ -569,9 +569,13 @@ def test_profile(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_profile_of_an_experiment(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     counts_by_function("profile", ROW, monkeypatch)
-    done = skblab_here("profile", "--experiment", "first", "--json")
+    words = ("profile", "--experiment", "first")
+    done = skblab_here(*words, "--json")
     [one] = check(done, "profile", name="functions-of-settings")["settings"]
     assert one["clock"] == {"a": 1.0, "b": 2.0}
+    rows = [line.split() for line in skblab_here(*words).stdout.splitlines()]
+    assert ["baseline", "1.0", "baseline"] in rows
+    assert [ROW.title, "2.0", "+1.0"] in [row[:3] for row in rows]
 
 
 def test_a_profile_whose_guest_died_prints_what_it_counted(
