@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from skblab.lab.guest.chosen import make_spec, spec_complaint
 from skblab.lab.guest.spec import GuestSpec
+from skblab.lab.kernel.model import FLAVOURS, Flavour
 from skblab.lab.labroot import Bind
 from skblab_analysis.base.errors import UsageError
 
@@ -32,6 +33,11 @@ def test_bad_spec_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="one or two CPUs") as caught:
         make_spec(exact=True, cpus=4)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_kernel_that_looks_for_faults_has_more_time(flavour: Flavour) -> None:
+    assert make_spec(tcg=True, flavour=flavour).patient is (flavour in {"debug", "kcsan", "kmsan"})
 
 
 def test_exact_mode_counts_on_one_processor_and_hands_out_no_host_randomness() -> None:

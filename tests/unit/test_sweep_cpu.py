@@ -16,6 +16,8 @@ from skblab.cli import app
 from skblab.machine.transport.base import Done
 from skblab.sweep.experiment import BASELINE, Experiment
 from skblab.sweep.measure.cpu import difference, parse
+from skblab.sweep.measures import measures
+from skblab.sweep.planned import Measurement
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.cpu.rows import TICK_NS, TimesRow
@@ -102,3 +104,22 @@ def test_a_dry_run_says_what_is_read(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("cat /proc/stat  # on the router") >= 2
     assert "count=200 gap=10000000 limit=2.5" in done.stdout
+
+
+def test_an_overview_has_what_sets_a_value_if_there_is_any(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE)
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert "Measured: cpu" in done.stdout and "by hand" not in done.stdout
+    settings = "[baseline]\nrp_filter = 1\n"
+    file.write_text(FILE.replace("[measure.cpu]", f"{settings}[measure.cpu]"))
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    by_hand = done.stdout.partition("What sets each value by hand")[2]
+    assert "\n  rp_filter = 1  " in by_hand
+
+
+def test_a_trial_takes_its_seconds_and_some_more() -> None:
+    made = experiment().model_dump() | {"measure": {"cpu": {"rates": [50], "seconds": 9.0}}}
+    wanted = Experiment.model_validate(made)
+    [stream], [part] = wanted.traffic.each(), measures(wanted.measure)
+    assert part.seconds(wanted.measure, Measurement(0, "cpu", stream, 50)) > 9

@@ -233,6 +233,21 @@ def test_rates_are_found_and_the_device_is_the_limit(
     assert len(run.rows(LoadRow)) == sum(event.event == "load" for event in run.journal)
 
 
+def test_packets_sent_late_may_be_half_of_the_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = set[float]()
+    measure = Offering.measure
+
+    def noted(one: Offering, load: float, seconds: float) -> Trial:
+        seen.add(one.tolerances.generator)
+        return measure(one, load, seconds)
+
+    monkeypatch.setattr(Offering, "measure", noted)
+    Sweep.begin(tmp_path, experiment(), Guest()).run(monkeypatch)
+    assert seen == {0.01}
+
+
 def test_a_generator_that_shares_the_routers_cpu_is_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
