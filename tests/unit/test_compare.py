@@ -464,6 +464,15 @@ def test_a_then_b_then_a_again(lab: Callable[[Counted], Lab]) -> None:
     assert json.loads((folder / "compare.json").read_text()) == document.model_dump(
         mode="json", by_alias=True
     )
+    # Figures of another run compare only where all of this is the same.
+    instrument = dict(document.instrument)
+    assert instrument.pop("machine") and instrument.pop("memory").endswith(" MiB")
+    assert instrument == {
+        "emulator": "10.0",
+        "lab root": "root",
+        "plugin": "plugin-key",
+        "programs": "programs-key",
+    }
     run = load(folder)
     assert run.document.state == "finished" and "compare 6.12 7.3" in run.document.plan.again
 

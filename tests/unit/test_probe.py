@@ -9,13 +9,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psutil
 import pytest
 
 from conftest import Skblab
+from skblab.lab.reporter import Reporter
 from skblab.machine.transport import LocalTransport, Running, TransportError, host
-from skblab.probe import targets
+from skblab.probe import attending, targets
 from skblab.probe.attached import attached
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
@@ -26,6 +29,45 @@ from waiting import PATIENCE
 
 def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
     assert Request().options() == []
+
+
+class Looked:
+    """A probe that ends by itself after so many looks."""
+
+    def __init__(self, ends: int) -> None:
+        self.ends, self.looks = ends, 0
+
+    def look(self) -> bool:
+        self.looks += 1
+        return self.looks < self.ends
+
+    def end(self) -> str:
+        return f"after {self.looks}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked_at", "said"),
+    [
+        (None, None, "after 5"),
+        (None, 3, "after 3"),
+        (0.25, None, "after 3"),
+        (9.0, None, "after 5"),
+    ],
+)
+def test_a_probe_is_attended_until_its_time_is_up(
+    monkeypatch: pytest.MonkeyPatch, seconds: float | None, asked_at: int | None, said: str
+) -> None:
+    now = [1000.0]
+    clock = SimpleNamespace(
+        monotonic=lambda: now[0], sleep=lambda spent: now.append(now.pop() + spent)
+    )
+    monkeypatch.setattr(attending, "time", clock)
+    probe = Looked(5)
+    target = cast(targets.Target, None)
+    found = attending.attend(
+        probe, target, None, Reporter(quiet=True), lambda: probe.looks == asked_at, seconds
+    )
+    assert found == (said, None)
 
 
 def test_options_are_the_probes_own() -> None:
