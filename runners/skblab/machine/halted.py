@@ -4,7 +4,7 @@
 With a thread for each emulated CPU, QEMU (10.0) leaves an interrupt in service now and then, and
 nobody handles it: the CPU halts, and its timer and all that devices send to it wait for ever. In
 the memory of such a guest CPU 0 was in default_idle(), its local APIC had the timer's vector in
-both ISR and IRR, and the ticks of CPU 1 went on. Busy machines see it once in some hundred boots.
+both ISR and IRR, and the ticks of CPU 1 went on. So far it was seen beside load only, and seldom.
 """
 
 from __future__ import annotations
