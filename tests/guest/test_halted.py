@@ -25,11 +25,12 @@ pytestmark = [pytest.mark.guest, pytest.mark.slow]
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 
 
-def _thread(name: str) -> int:
-    """Return the thread of that name of the QEMU that this process has started."""
+def _thread(guest: Guest, name: str) -> int:
+    """Return the thread of that name of the guest's QEMU."""
+    assert guest._process is not None
     (qemu,) = (
         process
-        for process in psutil.Process().children(recursive=True)
+        for process in psutil.Process(guest._process.pid).children(recursive=True)
         if process.name().startswith("qemu-system")
     )
     for thread in qemu.threads():
@@ -38,12 +39,13 @@ def _thread(name: str) -> int:
     raise AssertionError(name)
 
 
-def _stop_first_cpu(console: Path, over: threading.Event, stopped: list[int]) -> None:
+def _stop_first_cpu(guest: Guest, over: threading.Event, stopped: list[int]) -> None:
     """Stop the thread of the first CPU, and nothing else of QEMU, once the second one is up."""
-    while "2 CPUs" not in console.read_text(errors="replace"):
+    console = guest.folder / "console.log"
+    while "Brought up 1 node, 2 CPUs" not in console.read_text(errors="replace"):
         time.sleep(0.01)
     libc = ctypes.CDLL(None, use_errno=True)
-    thread = _thread(halted.FIRST)
+    thread = _thread(guest, halted.FIRST)
     for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
         if libc.ptrace(request, thread, None, None) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -57,8 +59,7 @@ def test_it_is_booted_again(lab: LabRoot, stock: Kernel, monkeypatch: pytest.Mon
     monkeypatch.setattr(halted, "SECONDS", 5.0)
     over, stopped = threading.Event(), list[int]()
     with Guest.boot(make_spec(cpus=2), stock, lab, wait=False) as guest:
-        way = (guest.folder / "console.log", over, stopped)
-        stopper = threading.Thread(target=_stop_first_cpu, args=way)
+        stopper = threading.Thread(target=_stop_first_cpu, args=(guest, over, stopped))
         stopper.start()
         try:
             with pytest.warns(SkblabWarning, match="takes no interrupt any more") as warned:
