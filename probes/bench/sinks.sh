@@ -55,6 +55,7 @@ document() { # row pktsink's options...
 	shift
 	wanted "$name" || return 0
 	mkfifo "$work/input"
+	: >"$work/ready"
 	$IN/sink pktsink --device s1 "$@" <"$work/input" >"$work/$name.json" 2>"$work/ready" &
 	sink=$!
 	exec 7>"$work/input"

@@ -42,8 +42,9 @@ ls instances
 """
 # 200 000 calls take 14 MiB of a buffer that has 8.
 STOPPED = """
+rm -f /tmp/said
 {program} vfs_write --by function-graph 2>/tmp/said >/tmp/document &
-until grep -q ready /tmp/said; do sleep 0.1; done
+until grep -qs ready /tmp/said; do sleep 0.1; done
 kill -STOP $!
 dd if=/dev/zero of=/dev/null bs=1 count=200000 2>/tmp/dd
 kill -CONT $!
@@ -67,8 +68,9 @@ for by in auto fentry; do
 done
 """
 KILLED = """
+rm -f /tmp/said
 {program} udp_rcv --by function-graph 2>/tmp/said >/tmp/document &
-until grep -q ready /tmp/said; do sleep 0.1; done
+until grep -qs ready /tmp/said; do sleep 0.1; done
 cat /sys/kernel/tracing/current_tracer /sys/kernel/tracing/instances/*/current_tracer 2>/dev/null |
     grep -c function_graph
 kill -{signal} $!
@@ -94,8 +96,9 @@ sort /tmp/said1 /tmp/said2
 """
 # Nobody is left who could put anything back.
 ALL_KILLED = """
+rm -f /tmp/said
 {program} udp_rcv --by function-graph 2>/tmp/said >/tmp/document &
-until grep -q ready /tmp/said; do sleep 0.1; done
+until grep -qs ready /tmp/said; do sleep 0.1; done
 kill -KILL $! $(pgrep -P $!)
 wait $! || true
 {program} udp_rcv --by function-graph --seconds 0.1 2>&1 >/tmp/document | tail -n 1

@@ -106,8 +106,9 @@ def test_by_hand_in_a_guest(lab: LabRoot) -> None:
                 pytest.fail("it was not refused")
 
         killed = target.transport.script(
+            "rm -f /tmp/said\n"
             f"{target.program} udp_rcv 2>/tmp/said &\n"
-            "until grep -q ready /tmp/said; do sleep 0.1; done\n"
+            "until grep -qs ready /tmp/said; do sleep 0.1; done\n"
             "bpftool prog show | grep -c 'name on_entry'\nkill -9 $!\n"
             "until ! bpftool prog show | grep -q 'name on_entry'; do sleep 0.1; done\n"
         )

@@ -118,8 +118,9 @@ def test_what_does_not_agree_fails(
 
 # In a network of its own; what the sender and the receiver print.
 BOTH = """ip link set lo up
+rm -f {folder}/ready
 {receive} >{folder}/receive 2>{folder}/ready &
-until grep -q ready {folder}/ready; do sleep 0.05; done
+until grep -qs ready {folder}/ready; do sleep 0.05; done
 {send} >{folder}/send
 wait $!
 """

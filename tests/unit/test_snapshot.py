@@ -228,7 +228,7 @@ def wait(folder: Path, status: int | None, word: bytes = b"") -> None:
             end = os.open(folder / f"{snapshot.PIPE}.out", os.O_RDWR)
             os.write(end, word)
             os.close(end)
-            qemu = cast(Any, SimpleNamespace(poll=lambda: status))
+            qemu = cast(Any, SimpleNamespace(poll=lambda: status, pid=os.getpid()))
             snapshot._wait(qemu, folder, said, 0.1)
     finally:
         os.close(ours)

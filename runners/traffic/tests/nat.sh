@@ -63,6 +63,8 @@ for state in close time_wait; do
 done
 
 serve() { # bind
+	# Or the last one's word counts until the new one's shell has opened the file.
+	: >$work/ready
 	ip netns exec server $binary tcp-serve --bind "$1" >$work/serve 2>$work/ready &
 	server=$!
 	tries=0

@@ -12,6 +12,8 @@ bt=$tree/probes/bpftrace
 
 # run SCRIPT NAMESPACE ADDRESS: what the script prints while packets go there
 run() {
+	: >/tmp/out
+	: >/tmp/ready
 	bpftrace "$bt/$1.bt" >/tmp/out 2>&1 &
 	script=$!
 	until grep -q '^ready' /tmp/out; do
