@@ -186,8 +186,9 @@ ALIKE_SETTINGS: Mapping[str, tuple[dict[str, Value], tuple[str, str]]] = {
 }
 
 
+@pytest.mark.parametrize("first", ALIKE_SETTINGS)
 def test_knobs_of_the_same_thing_hold_in_any_order(
-    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """What the last setting left was taken for what was first, or for what the next wants."""
     fine = knobs["b"]
@@ -199,7 +200,9 @@ def test_knobs_of_the_same_thing_hold_in_any_order(
     local = LocalTransport()
     undo = Undo(tmp_path / "undo.jsonl")
     made = Applier(cast(Transport, Counted()), Machine((Device("r0", None),), None), undo)
-    for order in itertools.permutations(ALIKE_SETTINGS, 3):
+    others = [name for name in ALIKE_SETTINGS if name != first]
+    for second, third in itertools.permutations(others, 2):
+        order = (first, second, third)
         for name in order:
             settings, states = ALIKE_SETTINGS[name]
             found = made.apply(settings)

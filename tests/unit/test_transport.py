@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skblab.machine.transport import LocalTransport, Shell, SshTransport, staying
+from skblab.machine.transport import shell as shells
 from skblab.machine.transport.base import TransportError
 from skblab.machine.transport.host import connected
 from waiting import PATIENCE, until
@@ -86,7 +87,11 @@ def until_ended(shell: Shell) -> None:
     until("the shell has ended", PATIENCE, lambda: not shell._running.running())
 
 
-def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_a_shell_that_ends_or_does_not_answer_is_told(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It has not, when its time is up.
+    monkeypatch.setattr(shells, "END_SECONDS", 0.1)
     end = tmp_path / "end"
     with pytest.raises(TransportError, match="a script did not end within 0 s"):
         shell.script(f"until [ -e {end} ]; do sleep 0.01; done", seconds=0.1)

@@ -14,7 +14,11 @@ from typing import Any
 
 API = """
 import json
+import time
 from pathlib import Path
+
+# Between looks at the counters, which are recorded.
+time.sleep = lambda seconds: None
 
 HERE = Path(__file__).parent
 SAID = json.loads((HERE / "stats.json").read_text())
