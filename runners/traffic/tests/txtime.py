@@ -64,7 +64,8 @@ def lay_out(*qdisc: str) -> None:
 def exchange(binary: str, to: str, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return what sender and receiver say, and the sender's words beside it."""
     count = ("--count", str(COUNT), "--rate", str(RATE))
-    waits = ("--expect", str(COUNT), "--seconds", "20")
+    # Room for all: a receiver that does not run for a while loses none.
+    waits = ("--expect", str(COUNT), "--seconds", "20", "--rcvbuf", "16777216")
     with tempfile.TemporaryFile("w+") as words:
         receiver = subprocess.Popen(
             ["ip", "netns", "exec", FAR, binary, "receive", "--bind", to, "--same-clock", *waits],
