@@ -585,7 +585,7 @@ def test_the_guest_finds_the_rows_beside_which_something_ran(
     kept.write_text(lines)
     whole = (resources.files("skblab.bench") / "bench.sh").read_text()
     function = whole[whole.index("uneven() {") :].partition("\n}\n")[0]
-    script = f"kept={kept}\n{function}\n}}\nuneven"
+    script = f"kept={kept} most_uneven={functions.MOST_UNEVEN}\n{function}\n}}\nuneven"
     done = subprocess.run(
         ["sh", "-euc", script], check=True, capture_output=True, text=True, timeout=60
     )

@@ -92,10 +92,10 @@ aside() { # name packets
 	packets=$counted marks=${symbols:-} kept=$counts
 }
 
-# The rows in which a packet takes 1 % more or less where there are many than where there are few,
-# by the least of each: something else ran meanwhile.
+# The rows in which a packet takes more or less, by a share of more than $most_uneven, where there are
+# many than where there are few, by the least of each: something else ran meanwhile.
 uneven() {
-	awk '
+	awk -v most="$most_uneven" '
 		{ one = $1 " " $3 " " $4 }
 		!((one, $5) in least) || $7 < least[one, $5] { least[one, $5] = $7 }
 		!(one in few) || $5 < few[one] { few[one] = $5 }
@@ -105,7 +105,8 @@ uneven() {
 				among_few = least[one, few[one]] / few[one]
 				among_many = least[one, many[one]] / many[one]
 				split(one, words, " ")
-				if (among_few > 1.01 * among_many || among_many > 1.01 * among_few) print words[1]
+				more = among_many - among_few
+				if (more > most * among_few || -more > most * among_many) print words[1]
 			}
 		}' "$kept" | sort -u | tr '\n' ' '
 }

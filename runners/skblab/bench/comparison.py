@@ -127,7 +127,7 @@ def script(
         # Caches that nothing is in would be part of what the first run takes.
         lines.append(f"repeat={COLD} packets={BATCH} batch={BATCH}")
         lines += [_run(row, asked) for row in rows]
-    lines.append(f"kept={KEPT}; : >$kept")
+    lines.append(f"kept={KEPT} most_uneven={figures.MOST_UNEVEN}; : >$kept")
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats + MORE_ROUNDS):
         more_of = round_ >= asked.repeats
