@@ -26,7 +26,8 @@ fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
         idle: Duration::from_secs(2),
         linger: Duration::from_millis(50),
         limit: Duration::from_secs(20),
-        rcvbuf: Some(4 << 20),
+        // For all packets of any test: they may wait for a receiver that does not run.
+        rcvbuf: Some(64 << 20),
         same_clock: true,
         interval_ns: Some(1e6),
     }
