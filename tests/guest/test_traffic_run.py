@@ -81,7 +81,8 @@ def test_the_study_of_inter_arrival_times_runs_here(
         assert (exchange.lost, exchange.sent, len(exchange.trials)) == (0, 1000, 1)
         # By one clock, and in the order in which they were sent.
         assert exchange.times["delay"].least > 0
-        assert exchange.times["inter_arrival"].p50 == pytest.approx(1e6, rel=0.2)
+        # Behind their times or not: the sender makes up for what others took of its time.
+        assert 0.8e6 < exchange.times["inter_arrival"].mean < 2e6
     assert done.stdout.count("  published") == 6
     assert (folder / "report" / "index.html").exists()
 
