@@ -104,10 +104,15 @@ def a_document(**changes: object) -> Json:
         **{"duration_ns": 1000, "min_ns": 10_000, "mean_ns": 10_500.0, "max_ns": 11_000},
         **{"open_begin": True, "open_end": True},
     }
+    begun = {
+        **{"begin_ns": 0, "anomalies": 1, "packets": 2, "longest_ns": 1000},
+        **{"min_ns": 10_000, "mean_ns": 10_500.0, "max_ns": 11_000},
+    }
     late = {
         **{"least": 2, "late_ns": 5000, "of_median": 2.5, "count": 1, "packets": 2, "share": 1.0},
         **{"open_begin": True, "open_end": True, "longest": [anomaly]},
         "duration_ns": {"total": 1000, "min": 1000, "mean": 1000.0, "max": 1000},
+        "over_time": {"width_ns": 1024, "origin_ns": 5, "rows": [begun]},
     }
     bins = [{"begin_ns": 0, "packets": 2, "min_ns": 10_000, "mean_ns": 10_500.0, "max_ns": 11_000}]
     flow = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Figures of pieces of a file: those that add up in any order, and the ends of each piece.
 
-use crate::bins::Bins;
+use crate::bins::{Bins, Came};
 use crate::columns::{Clocks, Columns, Counts, Cut, Layout};
 use crate::late::{Limit, Packets, Runs};
 use crate::order::{Run, extend};
@@ -92,7 +92,7 @@ pub struct Figures {
     /// How long after the packet before each came.
     pub inter_arrival: Times,
     /// Over time.
-    pub bins: Bins,
+    pub bins: Bins<Came>,
     /// By flow, each at its number.
     pub flows: Vec<Flow>,
 }
@@ -272,7 +272,7 @@ impl<'a> Digester<'a> {
         }
         part.packets += count as u64;
         if self.figures.bins.in_one(earliest, latest) {
-            self.figures.bins.add(earliest, count as u64, &extent);
+            self.figures.bins.add(earliest, &Came { packets: count as u64, latency: extent });
         } else {
             add_each(&mut self.figures.bins, received_ns, latency_ns, wanted.has_latency());
         }
@@ -335,11 +335,11 @@ impl<'a> Digester<'a> {
     }
 }
 
-fn add_each(bins: &mut Bins, received_ns: &[i64], latency_ns: &[i64], has_latency: bool) {
+fn add_each(bins: &mut Bins<Came>, received_ns: &[i64], latency_ns: &[i64], has_latency: bool) {
     for (&received, &took) in received_ns.iter().zip(latency_ns) {
         let some = has_latency && took >= 0;
-        let extent = if some { Extent::of(&[took]) } else { Extent::default() };
-        bins.add(received, 1, &extent);
+        let latency = if some { Extent::of(&[took]) } else { Extent::default() };
+        bins.add(received, &Came { packets: 1, latency });
     }
 }
 

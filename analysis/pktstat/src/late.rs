@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use crate::bins::{Bins, BinsReport, Held};
 use crate::times::{CHUNK, Extent};
 use crate::unsigned;
 
@@ -278,8 +279,29 @@ impl Joined {
 /// The longest ones that a summary has.
 pub const LONGEST: usize = 10;
 
+/// Anomalies that begin within one bin's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Begun {
+    anomalies: u64,
+    /// Of all their packets.
+    latency: Extent,
+    longest_ns: u64,
+}
+
+impl Held for Begun {
+    fn add(&mut self, other: &Self) {
+        self.anomalies += other.anomalies;
+        self.latency.add(&other.latency);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.anomalies == 0
+    }
+}
+
 /// All anomalies of one kind, in bounded memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Summary {
     count: u64,
     packets: u64,
@@ -287,9 +309,24 @@ pub struct Summary {
     open_end: bool,
     duration: Extent,
     longest: Vec<Anomaly>,
+    over_time: Bins<Begun>,
 }
 
 impl Summary {
+    /// Of none yet; over time in at most `most_bins`, as [`Bins::new`] has them.
+    #[must_use]
+    pub fn new(most_bins: usize, origin_ns: i64) -> Self {
+        Self {
+            count: 0,
+            packets: 0,
+            open_begin: false,
+            open_end: false,
+            duration: Extent::default(),
+            longest: Vec::new(),
+            over_time: Bins::new(most_bins, origin_ns),
+        }
+    }
+
     /// Count one.
     pub fn add(&mut self, anomaly: Anomaly) {
         let duration = anomaly.run.duration_ns();
@@ -298,6 +335,8 @@ impl Summary {
         self.open_begin |= anomaly.open_begin;
         self.open_end |= anomaly.open_end;
         self.duration.add(&Extent { count: 1, min: duration, max: duration, sum: duration.into() });
+        let begun = Begun { anomalies: 1, latency: anomaly.run.latency, longest_ns: duration };
+        self.over_time.add(anomaly.run.first_ns, &begun);
         let packets = |it: &Anomaly| it.run.latency.count;
         let least = self.longest.last().map(packets);
         if self.longest.len() == LONGEST && least >= Some(packets(&anomaly)) {
@@ -332,6 +371,7 @@ impl Summary {
                 max: some.then_some(self.duration.max),
             },
             longest: self.longest.iter().map(|it| AnomalyReport::of(it, numbered)).collect(),
+            over_time: self.over_time.report_some(BegunReport::of),
         }
     }
 }
@@ -349,6 +389,33 @@ pub struct LateReport {
     open_end: bool,
     duration_ns: DurationReport,
     longest: Vec<AnomalyReport>,
+    over_time: BinsReport<BegunReport>,
+}
+
+/// Anomalies that begin in one bin, as they are printed.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct BegunReport {
+    begin_ns: i128,
+    anomalies: u64,
+    packets: u64,
+    min_ns: u64,
+    mean_ns: Option<f64>,
+    max_ns: u64,
+    longest_ns: u64,
+}
+
+impl BegunReport {
+    fn of(begin_ns: i128, begun: &Begun) -> Self {
+        Self {
+            begin_ns,
+            anomalies: begun.anomalies,
+            packets: begun.latency.count,
+            min_ns: begun.latency.min,
+            mean_ns: begun.latency.mean(),
+            max_ns: begun.latency.max,
+            longest_ns: begun.longest_ns,
+        }
+    }
 }
 
 /// How long anomalies last.
@@ -474,7 +541,7 @@ mod tests {
 
     #[test]
     fn the_longest_are_kept_and_all_are_counted() {
-        let mut summary = Summary::default();
+        let mut summary = Summary::new(4, 0);
         let limit = Limit { least: 1, late_ns: 1 };
         let latencies = (1..40).flat_map(|count| [vec![1; count], vec![0]].concat());
         for anomaly in slow(limit, &latencies.collect::<Vec<_>>()) {
@@ -485,6 +552,13 @@ mod tests {
         let longest = report.longest.iter().map(|it| it.packets).collect::<Vec<_>>();
         assert_eq!(longest, (30..40).rev().collect::<Vec<_>>());
         assert_eq!(report.duration_ns.max, Some(38_000));
+        // 819 packets, one each 1000 ns: in four bins of 2^18 ns.
+        let rows = &report.over_time.rows;
+        let of = |what: fn(&BegunReport) -> u64| rows.iter().map(what).collect::<Vec<_>>();
+        assert_eq!(of(|it| it.anomalies), [22, 9, 8]);
+        assert_eq!(of(|it| it.packets), [253, 243, 284]);
+        assert_eq!(of(|it| it.longest_ns), [21_000, 30_000, 38_000]);
+        assert!(rows.iter().all(|it| (it.min_ns, it.max_ns) == (1, 1)));
     }
 
     proptest! {

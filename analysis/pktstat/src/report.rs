@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::bins::BinsReport;
+use crate::bins::{BinsReport, CameReport};
 use crate::columns::Layout;
 use crate::digest::Flow;
 use crate::late::{Asked, LateReport, Summary};
@@ -77,7 +77,7 @@ pub struct FileReport {
     /// By flow.
     pub flows: Option<Vec<FlowReport>>,
     /// Over time.
-    pub over_time: BinsReport,
+    pub over_time: BinsReport<CameReport>,
 }
 
 /// RFC 4737.
@@ -265,7 +265,7 @@ pub fn report(
             let flows = whole.figures.flows.iter().enumerate().filter(some);
             flows.map(|(number, flow)| FlowReport::of(number, flow)).collect()
         }),
-        over_time: whole.figures.bins.report(),
+        over_time: whole.figures.bins.report(CameReport::of),
         unknown,
     }
 }

@@ -121,7 +121,11 @@ impl<'a> Whole<'a> {
             wanted,
             list,
             joined: wanted.limits.iter().map(|&limit| Joined::new(limit)).collect(),
-            summaries: wanted.limits.iter().map(|_| Summary::default()).collect(),
+            summaries: wanted
+                .limits
+                .iter()
+                .map(|_| Summary::new(wanted.most_bins, wanted.origin_ns))
+                .collect(),
             order: Order::default(),
             packets: 0,
             first: None,

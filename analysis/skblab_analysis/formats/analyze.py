@@ -11,6 +11,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.real import Real
 
+# Of a run folder.
+FILE = "packets.json"
+
 
 class Times(Closed):
     """One kind of time or of distance; its unit is in the name of the field that has it.
@@ -70,6 +73,29 @@ class Durations(Closed):
     max: NonNegativeInt | None
 
 
+class LateBin(Closed):
+    """Anomalies that begin in one bin: latencies of their packets, and how long the longest lasts.
+
+    `begin_ns` is after the origin.
+    """
+
+    begin_ns: int
+    anomalies: PositiveInt
+    packets: PositiveInt
+    min_ns: NonNegativeInt
+    mean_ns: Real
+    max_ns: NonNegativeInt
+    longest_ns: NonNegativeInt
+
+
+class LateOverTime(Closed):
+    """Bins of one width in which anomalies begin, in order; `origin_ns` as in `OverTime`."""
+
+    width_ns: PositiveInt
+    origin_ns: int
+    rows: tuple[LateBin, ...]
+
+
 class Late(Closed):
     """Anomalies: maximal runs of at least `least` packets, each with `late_ns` or more.
 
@@ -87,6 +113,7 @@ class Late(Closed):
     open_end: bool
     duration_ns: Durations
     longest: tuple[Anomaly, ...]
+    over_time: LateOverTime
 
 
 class Flow(Closed):
@@ -162,7 +189,10 @@ class FileFigures(Closed):
 
 
 class AnalyzeDocument(Closed):
-    """What `skblab analyze --json` prints: the figures of each file, in the order given."""
+    """What `skblab analyze --json` prints, and `--report` keeps: figures of each file, as given.
 
-    schema_name: Literal["skblab.analyze/1"] = "skblab.analyze/1"
+    In version 1 anomalies had no `over_time`.
+    """
+
+    schema_name: Literal["skblab.analyze/2"] = "skblab.analyze/2"
     files: tuple[FileFigures, ...]
