@@ -13,6 +13,7 @@ import skblab_analysis.functions.view
 import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
 import skblab_analysis.layers.view
+import skblab_analysis.packets.view
 import skblab_analysis.rfc2544.view
 import skblab_analysis.samples.view
 import skblab_analysis.settings.view
@@ -33,6 +34,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.traffic.view.VIEW,
+    skblab_analysis.packets.view.VIEW,
     skblab_analysis.cpu.view.VIEW,
     skblab_analysis.events.view.VIEW,
     skblab_analysis.samples.view.VIEW,

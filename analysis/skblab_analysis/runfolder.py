@@ -313,7 +313,7 @@ class RunFolder:
 
     def finish(
         self,
-        environment: Environment,
+        environment: Environment | None,
         timings: Mapping[str, float],
         *,
         versions: Mapping[str, str] | None = None,
@@ -321,7 +321,10 @@ class RunFolder:
         only_here: Sequence[OnlyHere] = (),
         gaps: Sequence[str] = (),
     ) -> Path:
-        """End a good run. `timings` maps step to seconds; returns the folder."""
+        """End a good run. `timings` maps step to seconds; returns the folder.
+
+        Without `environment` nothing was measured here: the run is of files from elsewhere.
+        """
         self._ended("finished", "", environment, timings, versions, commands, gaps, only_here)
         self._compact()
         self.journal("finished")

@@ -15,15 +15,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import page_checks
 import pyarrow.parquet as pq
 import pytest
 import schema_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from test_report import fake_gnuplot
 
 from conftest import Skblab
-from skblab.analyze import parquet, running, told
+from skblab.analyze import parquet, running
 from skblab.analyze.running import Asked
 from skblab.commands import analyze as command
 from skblab.lab import labroot, tools
@@ -33,6 +35,8 @@ from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.analyze import FileFigures
 from skblab_analysis.formats.packets import RECORD, Flag, Header, block_bytes
 from skblab_analysis.formats.traces import opening
+from skblab_analysis.load import load
+from skblab_analysis.packets import tables
 
 HEADER = Header(
     begun_ns=0,
@@ -135,7 +139,7 @@ def a_document(**changes: object) -> Json:
 def told_text(document: Json) -> str:
     """Return what a user sees, in 80 columns."""
     console = Console(file=StringIO(), width=80, highlight=False)
-    for part in told.of_file(FileFigures.model_validate(document)):
+    for part in tables.of_file(FileFigures.model_validate(document)):
         console.print(part, soft_wrap=isinstance(part, str), markup=False)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
@@ -325,6 +329,32 @@ def test_the_command_prints_its_document(
     schema_checks.schema("analyze").validate(found)
     assert len(found["files"]) == 2
     assert found["files"][0] == a_document()
+
+
+def test_a_run_is_kept_with_its_page(
+    skblab_here: Skblab,
+    printing: Callable[[Json], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    printing(a_document())
+    results = tmp_path / "results"
+    monkeypatch.setenv("SKBLAB_RESULTS", str(results))
+    monkeypatch.setattr(command, "gnuplot", lambda _: fake_gnuplot)
+    done = skblab_here("analyze", "a.rec", "--late", "2:9us", "--report")
+    assert done.returncode == 0, done.stderr
+    [folder] = results.iterdir()
+    assert f"Report: {folder / 'report' / 'index.html'}" in done.stdout
+    page_checks.check(folder / "report" / "index.html")
+    run = load(folder)
+    assert run.document.state == "finished" and run.document.environment is None
+    assert "--late=2:9us --report -- " in run.document.plan.again
+    document = json.loads((folder / "packets.json").read_text())
+    schema_checks.schema("analyze").validate(document)
+    assert document["files"][0]["file"] == "a.rec"
+    # Nothing is kept that was not asked for.
+    assert skblab_here("analyze", "a.rec").returncode == 0
+    assert len(list(results.iterdir())) == 1
 
 
 def test_trouble_is_said_and_makes_the_status_1(

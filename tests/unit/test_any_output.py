@@ -27,7 +27,6 @@ from test_analyze import a_document
 from test_probe_scripts import HOOKED, LAYERS, tapped, traced
 
 from mutated import Json, contents, documents, examples, json_texts, texts, value_or_line
-from skblab import analyze
 from skblab.analyze import running as analyzing
 from skblab.bench import measure, readers
 from skblab.bench.functions import counts as function_counts
@@ -61,6 +60,7 @@ from skblab_analysis.cpu.rows import Worked
 from skblab_analysis.formats import study
 from skblab_analysis.formats.pathlat import ToolDocument
 from skblab_analysis.formats.scripts import ScriptName, Source, ledger
+from skblab_analysis.packets import tables as packet_tables
 
 MACHINE = NETNS.machine(4)
 HOST = Machine((Device("r0", beyond=("198.18.0.2",)), Device("r1", beyond=("198.19.0.2",))), cpus=4)
@@ -459,7 +459,7 @@ def test_what_analyze_counts(text: str) -> None:
             done = subprocess.CompletedProcess(["it"], 0, text, "")
             patch.setattr(subprocess, "run", lambda *_, **__: done)
             found = analyzing.figures(Path("it"), Path("a.rec"), analyzing.Asked())
-        assert tables(analyze.told.of_file(found))
+        assert tables(packet_tables.of_file(found))
 
     value_or_line(read)
 

@@ -20,6 +20,7 @@ import synthetic_run
 import test_cpu
 import test_latency
 import test_layering
+import test_packet_page
 import test_samples
 from test_probe_medians import measured
 from test_report import fake_gnuplot
@@ -355,8 +356,11 @@ def runs(folder: Path) -> dict[str, Path]:
 
 def test_figures_of_runs(tmp_path: Path) -> None:
     measures = set()
-    # Of events nothing is compared.
-    all_runs = runs(tmp_path) | {"counted": counted(tmp_path / "counted")}
+    # Of these nothing is compared.
+    all_runs = runs(tmp_path) | {
+        "counted": counted(tmp_path / "counted"),
+        "packets": test_packet_page.kept(tmp_path / "packets", test_packet_page.a_day()).folder,
+    }
     for name, folder in all_runs.items():
         found = json.loads(summary.of_run(folder).model_dump_json(by_alias=True))
         schema_checks.schema("summary").validate(found)

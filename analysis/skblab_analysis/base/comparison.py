@@ -24,6 +24,7 @@ Measure = Literal[
     "layers",
     "events",
     "samples",
+    "packets",
 ]
 Unit = Literal[
     "instructions/packet",

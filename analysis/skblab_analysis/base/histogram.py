@@ -136,7 +136,7 @@ class Histogram:
         return bounds(bucket) if self.edges is None else self.edges[bucket]
 
     def _sum_limits(self) -> tuple[int, int]:
-        limits = [(bounds(bucket), count) for bucket, count in self.buckets.items()]
+        limits = [(self.bounds(bucket), count) for bucket, count in self.buckets.items()]
         return (
             sum(lower * count for (lower, _), count in limits),
             sum(upper * count for (_, upper), count in limits),

@@ -12,6 +12,7 @@ import typer
 
 from skblab.commands.options import AsJson, echo
 from skblab.lab import labroot, tools
+from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import EXIT_NO
 
@@ -89,6 +90,13 @@ def analyze(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write tables to this folder, all anomalies too."),
     ] = None,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report",
+            help="Also write `results/packets-<time>/`, with a page that has pictures over time.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what packets did: loss, reordering, latency, jitter, anomalies, rate over time.
@@ -99,8 +107,10 @@ def analyze(
 
     Example: `skblab analyze packets.rec --late 2:250us --late 5:x10`
     """
-    from skblab.analyze import running, told
+    from skblab.analyze import kept, running
     from skblab_analysis.formats.analyze import AnalyzeDocument
+    from skblab_analysis.packets import tables
+    from skblab_analysis.report.page import build_report
 
     reporter = Reporter(quiet=as_json)
     # Without root rights the program can be used that root has had made.
@@ -120,18 +130,22 @@ def analyze(
     if parquet is None:
         found = running.analyse(program, files, asked, anomalies)
     else:
-        from skblab.analyze import parquet as tables
+        from skblab.analyze import parquet as written
 
         if anomalies is not None:
             raise typer.BadParameter("--parquet has all anomalies: leave one of both out")
-        found = tables.write(program, files, asked, parquet)
+        found = written.write(program, files, asked, parquet)
+    document = AnalyzeDocument(files=found)
+    page = build_report(kept.keep(document, asked, reporter), gnuplot(root)) if report else None
     if as_json:
-        echo(AnalyzeDocument(files=found))
+        echo(document)
     else:
         console = printer()
         for file in found:
-            for part in told.of_file(file):
+            for part in tables.of_file(file):
                 console.print(part, soft_wrap=isinstance(part, str), markup=False)
+        if page is not None:
+            console.print(f"Report: {page}", soft_wrap=True)
     troubles = [(file.file, trouble) for file in found for trouble in file.troubles]
     for name, trouble in troubles:
         typer.echo(f"skblab: {name}: {trouble}", err=True)
