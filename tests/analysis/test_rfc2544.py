@@ -15,6 +15,7 @@ from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
+from skblab_analysis.rfc2544 import picture
 from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
 from skblab_analysis.rfc2544.rows import Figure, FigureRow
@@ -166,6 +167,9 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
     page = build_report(folder, fake_gnuplot).read_text()
     assert "RFC 2544’s other tests" in page
     assert "Frame loss rate (26.3)" in page
+    [section] = benchmarks.VIEW.sections(run)
+    [drawn] = section.pictures
+    assert drawn.title.startswith("Frame loss by offered load")
     assert findings.unseen(run)
     found = {one.figure: one for one in benchmarks.VIEW.figures(run) if one.figure != "frame loss"}
     assert {name: (one.value, one.unit) for name, one in found.items()} == {
@@ -175,6 +179,43 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
         "buffer": (pytest.approx(510 / 200_000 * 0.6), "s"),
         "recovery": (0.5, "s"),
     }
+
+
+def lossy(name: str, *losses: float) -> list[FigureRow]:
+    """Return the frame loss of a setting from the whole load down by tenths, in per cent."""
+    return [
+        FigureRow(
+            trial=0,
+            **{"setting": name, "block": 0, "traffic": "IPv4", "test": "frame loss"},
+            **{"repeat": at, "load": 1e5, "seconds": 1, "share": 1 - at / 10},
+            loss_percent=lost,
+        )
+        for at, lost in enumerate(losses)
+    ]
+
+
+def test_frame_loss_is_drawn_by_load() -> None:
+    [summary] = summaries([*lossy("baseline", 50, 40, 0, 0), *lossy("one load", 3)])
+    drawn = picture.picture(summary, "baseline")
+    assert drawn is not None and drawn.variables["series"] == 1, "of one load there is no line"
+    rows = [line.split() for line in drawn.data.splitlines() if not line.startswith("#")]
+    values = [[float(row[at]) for at in (0, 1, 4)] for row in rows]
+    # Offered, lost, and what came out, all in per cent.
+    assert values == [
+        pytest.approx(row) for row in ([70, 0, 70], [80, 0, 80], [90, 40, 54], [100, 50, 50])
+    ]
+    assert "50.0 % lost at 100" in drawn.description
+    [alone] = summaries(lossy("one load", 3))
+    assert picture.picture(alone, "baseline") is None
+
+
+def test_of_many_settings_those_are_drawn_that_differ_most() -> None:
+    many = [lossy(f"setting {at}", 10 + at, 0, 0) for at in range(9)]
+    [summary] = summaries([row for rows in (*many, lossy("baseline", 10, 0, 0)) for row in rows])
+    names = [one.setting for one in picture.shown(summary, "baseline")]
+    assert names == [*(f"setting {at}" for at in range(2, 9)), "baseline"]
+    # Without a baseline nothing differs: the first ones.
+    assert len(picture.shown(summary, None)) == 8
 
 
 def test_a_run_without_them_shows_none(run: Run) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import lines
 from skblab_analysis.base.comparison import Unit
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import (
@@ -21,6 +22,8 @@ from skblab_analysis.base.words import (
     share,
 )
 from skblab_analysis.formats.summary import Figure
+from skblab_analysis.load import Run
+from skblab_analysis.rfc2544 import picture
 from skblab_analysis.rfc2544.rows import Test
 from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, of
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -142,10 +145,13 @@ class Shown:
     rows: list[Cells]
     loads: list[str]
     losses: list[Cells]
+    some: str
     note: str
 
 
-def _section(summary: Rfc2544Summary, place: int) -> Section:
+def _section(run: Run, summary: Rfc2544Summary, place: int) -> Section:
+    baseline = run.document.plan.baseline
+    drawn = picture.picture(summary, baseline, suffix(place))
     shown = Shown(
         suffix=suffix(place),
         traffic=summary.traffic,
@@ -153,9 +159,10 @@ def _section(summary: Rfc2544Summary, place: int) -> Section:
         rows=rows(summary, NARROW_SPACE),
         loads=load_names(summary),
         losses=loss_rows(summary),
+        some=lines.some_of(len(picture.shown(summary, baseline)), len(picture.tested(summary))),
         note=note(summary),
     )
-    return Section("rfc2544/section.html.j2", shown)
+    return Section("rfc2544/section.html.j2", shown, (drawn,) if drawn else ())
 
 
 def _recovery(setting: OfSetting, write: Callable[[float], str]) -> str:
@@ -231,6 +238,6 @@ def _figures(summary: Rfc2544Summary) -> Iterator[Figure]:
 VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary)],
-    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
+    sections=lambda run: [_section(run, found, place) for place, found in enumerate(of(run))],
     unseen=lambda run: unseen(of(run)),
 )
