@@ -262,6 +262,26 @@ def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     assert [row.difference.partition(" ±")[0] for row in late] == ["(+2 500.0", ""]
 
 
+def test_anomalies_are_drawn_by_setting(run: Run) -> None:
+    [section] = [one for one in delays.VIEW.sections(run) if "section" in one.template]
+    [drawn] = [one for one in section.pictures if one.name == "anomalies"]
+    rows = {line.split('"')[1]: line for line in drawn.data.splitlines()[1:]}
+    assert set(rows) == {*BASE, "tester alone"}
+    # One of five packets in each of three blocks, at 1 000 packets a second.
+    late = next(one for one in summary(run).delays if one.setting == "slow").lateness[0]
+    daily = 3 / late.packets * 1000 * 86_400
+    assert float(rows["slow"].split('"')[2].split()[0]) == pytest.approx(daily, rel=1e-5)
+    assert "longest 5 packets" in rows["slow"] and "longest" not in rows["tester alone"]
+    assert drawn.variables["axis"] == "Anomalies a day: 2 or more in a row from 250\u202fµs"
+
+
+def test_without_an_anomaly_there_is_no_picture_of_them(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    folder.record(trial("baseline", 0, latencies(40_000)))
+    sections = delays.VIEW.sections(load(folder.path))
+    assert [one.name for section in sections for one in section.pictures] == ["latency"]
+
+
 def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for boot in range(3):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from skblab_analysis.base import lines, told
+from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
 from skblab_analysis.base.comparison import Comparison, Unit, Wording
@@ -21,7 +22,16 @@ from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
 from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
-from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
+from skblab_analysis.base.words import (
+    NARROW_SPACE,
+    at_rate,
+    counted,
+    joined,
+    number,
+    quantity,
+    share,
+    spaced,
+)
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.latency import rates
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
@@ -36,6 +46,8 @@ from skblab_analysis.latency.summary import (
 )
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
+
+SECONDS_A_DAY = 86_400
 
 
 def tables(summary: LatencySummary, identical: Collection[str] = ()) -> list[Table]:
@@ -133,7 +145,8 @@ def _section(summary: LatencySummary, place: int) -> Section:
             for figure in ("jitter", "inter-arrival")
         ),
     )
-    return Section("latency/section.html.j2", shown, _picture(summary, suffix(place)))
+    pictures = (*_picture(summary, suffix(place)), *_anomalies(summary, suffix(place)))
+    return Section("latency/section.html.j2", shown, pictures)
 
 
 @dataclass(frozen=True)
@@ -184,6 +197,29 @@ def _picture(summary: LatencySummary, suffix: str) -> tuple[Picture, ...]:
     ]
     title = f"Latency, {at_rate(summary)}"
     return (distribution(f"latency{suffix}", "Packets", title, "ns", curves),) if curves else ()
+
+
+def _anomalies(summary: LatencySummary, suffix: str) -> Iterator[Picture]:
+    """Yield how many anomalies a day has by setting, by the first threshold; nothing without any.
+
+    Of the share of packets that begin one, at the rate that was asked for.
+    """
+    known = [
+        (delay.setting, delay.lateness[0])
+        for delay in (*summary.delays, *summary.testers)
+        if delay.lateness and delay.lateness[0].packets
+    ]
+    if not any(late.runs for _, late in known):
+        return
+    found = []
+    for setting, late in known:
+        daily = late.runs / late.packets * summary.rate * SECONDS_A_DAY
+        longest = f"; longest {counted(late.longest, 'packet')}" if late.runs else ""
+        found.append(Bar(setting, daily, f"{number(daily)}{longest}"))
+    late = known[0][1]
+    what = f"{late.in_a_row} or more in a row from {quantity(late.threshold_ns, 'ns')}"
+    title = f"Anomalies by setting, {at_rate(summary)}"
+    yield bars(f"anomalies{suffix}", title, f"Anomalies a day: {what}", found, compared=False)
 
 
 def headline(found: Sequence[LatencySummary], apart: Collection[str] = ()) -> str | None:
