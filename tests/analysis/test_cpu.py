@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import page_checks
@@ -13,6 +14,7 @@ from test_tables import text
 
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.cpu import heat
 from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
 from skblab_analysis.cpu.summary import of
 from skblab_analysis.cpu.view import VIEW
@@ -143,10 +145,41 @@ def test_table_page_and_findings(tmp_path: Path) -> None:
 
 def test_a_picture_has_the_time_of_each_setting(tmp_path: Path) -> None:
     [section] = VIEW.sections(sweep(tmp_path))
-    [drawn] = section.pictures
+    drawn, _ = section.pictures
     assert drawn.name == "cpu"
     lines = [line.replace("\u00a0", " ") for line in drawn.data.splitlines()[1:]]
     # Of 10 000 packets in three blocks 400, 401 and 402 ticks of 10 ms each.
     assert lines[0].startswith('"baseline" 401000 ') and '"401 000"' in lines[0]
     assert '"403 000 (+0.5 %)"' in lines[1]
     assert '"501 000 +24.9 %"' in lines[2]
+
+
+def test_each_cpu_has_a_cell_in_the_row_of_its_setting(tmp_path: Path) -> None:
+    [summary] = of(sweep(tmp_path))
+    drawn = heat.picture(summary, "cpus")
+    assert drawn is not None and drawn.variables["cpu_ticks"] == '"CPU 0" 0.5, "CPU 1" 1.5'
+    names, cells = drawn.data.split("\n\n\n")
+    assert names.replace("\u00a0", " ").splitlines()[1] == '"baseline" "CPU 0: 30 %" "baseline"'
+    rows = [[float(cell) for cell in line.split()] for line in cells.splitlines()[1:]]
+    # 301 of 1000 ticks in softirqs, 100 of system; the other CPU has nothing to do.
+    bottom = 3 + 0.06
+    filled = [bottom + 0.5 * part for part in (1, 0.301, 0.401)]
+    assert rows[0] == pytest.approx([0.5, 0.04, 0.96, bottom, *filled])
+    assert rows[1] == pytest.approx([1.5, 1.04, 1.96, bottom, bottom + 0.5, bottom, bottom])
+    assert len(rows) == 2 * len(summary.usages)
+
+
+def test_of_many_cpus_some_have_their_number_below(tmp_path: Path) -> None:
+    [summary] = of(sweep(tmp_path))
+    one = summary.usages[0].trials[0]
+    many = replace(one, times=tuple(replace_cpu(one.times[0], cpu) for cpu in range(0, 64, 2)))
+    usage = replace(summary.usages[0], trials=(many,))
+    drawn = heat.picture(replace(summary, usages=(usage,)), "cpus")
+    assert drawn is not None and drawn.variables["cpus"] == 32
+    assert str(drawn.variables["cpu_ticks"]).startswith('"CPU 0" 0.5, "8" 4.5, ')
+    alone = replace(usage, trials=(replace(one, times=one.times[:1]),))
+    assert heat.picture(replace(summary, usages=(alone,)), "cpus") is None
+
+
+def replace_cpu(times: Times, cpu: int) -> Times:
+    return times.model_copy(update={"cpu": cpu})

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Change, FalseAlarms, Sample
-from skblab_analysis.cpu.rows import TimesRow, Trial, trials
+from skblab_analysis.cpu.rows import Times, TimesRow, Trial, trials
 from skblab_analysis.latency.summary import in_order
 from skblab_analysis.load import Run, once
+
+
+@dataclass(frozen=True)
+class Share:
+    """Parts of its time that a CPU was in interrupts and softirqs, and at other work."""
+
+    interrupts: float
+    others: float
 
 
 @dataclass(frozen=True)
@@ -30,14 +38,24 @@ class Usage:
         return spent / sum(trial.forwarded for trial in self.trials)
 
     @property
+    def shares(self) -> dict[int, Share]:
+        """What part of its time each CPU worked over all blocks, and at what."""
+        by_cpu: dict[int, list[Times]] = {}
+        for times in (times for trial in self.trials for times in trial.times):
+            by_cpu.setdefault(times.cpu, []).append(times)
+        found = {}
+        for cpu, spent in sorted(by_cpu.items()):
+            whole = sum(times.busy + times.idle + times.steal for times in spent) or 1
+            interrupts = sum(times.interrupt + times.softirq for times in spent)
+            busy = sum(times.busy for times in spent)
+            found[cpu] = Share(interrupts / whole, (busy - interrupts) / whole)
+        return found
+
+    @property
     def by_cpu(self) -> dict[int, float]:
         """What part of its time each CPU was busy; of those that were."""
-        busy: dict[int, int] = {}
-        whole: dict[int, int] = {}
-        for times in (times for trial in self.trials for times in trial.times):
-            busy[times.cpu] = busy.get(times.cpu, 0) + times.busy
-            whole[times.cpu] = whole.get(times.cpu, 0) + times.busy + times.idle + times.steal
-        return {cpu: spent / whole[cpu] for cpu, spent in sorted(busy.items()) if spent}
+        busy = {cpu: part.interrupts + part.others for cpu, part in self.shares.items()}
+        return {cpu: part for cpu, part in busy.items() if part}
 
     @property
     def sample(self) -> Sample:

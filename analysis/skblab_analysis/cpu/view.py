@@ -37,6 +37,7 @@ from skblab_analysis.base.words import (
     quantity,
     share,
 )
+from skblab_analysis.cpu import heat
 from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of, resolution_of
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -91,7 +92,9 @@ def _section(summary: CpuSummary, place: int) -> Section:
         for usage, cells in zip(summary.usages, figures, strict=True)
     )
     shown = Shown(suffix(place), at_rate(summary), columns, rows)
-    return Section("cpu/section.html.j2", shown, (_picture(summary, suffix(place)),))
+    drawn = heat.picture(summary, f"cpus{suffix(place)}")
+    pictures = (_picture(summary, suffix(place)), *([drawn] if drawn else []))
+    return Section("cpu/section.html.j2", shown, pictures)
 
 
 def _picture(summary: CpuSummary, of_it: str) -> Picture:
