@@ -21,7 +21,7 @@ from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.sampled import Sampled, difference
 from skblab_analysis.exact import summary as exact
 from skblab_analysis.load import load
-from skblab_analysis.report import asked, places, runs, together
+from skblab_analysis.report import asked, history, places, runs, together
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
 
@@ -490,3 +490,38 @@ def test_parts_are_placed() -> None:
         'A &gt; id=&#34;b&#34;</h3><a href="#run-2-a">up</a>'
         '<a href="../it/report/../run.json">raw</a><a href="../it/report/share.svg">S</a></section>'
     )
+
+
+def begun(folder: Path, day: int) -> Path:
+    """Return a run that was made on another day."""
+    return changed(folder, started=f"2026-03-{day:02d}T08:00:00Z")
+
+
+def test_three_runs_have_a_history(tmp_path: Path) -> None:
+    """By when they were made, however they are named on the command line."""
+    folders = [
+        begun(sweep(tmp_path / str(day), scaled(by)), day)
+        for day, by in ((3, 1.0), (1, 0.5), (2, 0.9))
+    ]
+    found = compared(*folders)
+    [(place, picture), *others] = history.pictures(found.tables)
+    assert place == 0 and len(others) == len(found.tables) - 1
+    baseline, threads = picture.data.split("\n\n\n")
+    rows = [line.split() for line in baseline.splitlines()[1:]]
+    strict = found.tables[0].settings[0].lines
+    means = {line.number: line.interval.mean for line in strict}
+    assert [float(row[1]) for row in rows] == pytest.approx([means[2], means[3], means[1]])
+    # Against the first that was named, which is no line of its own.
+    assert [float(row[4]) for row in rows] == pytest.approx([-50, -10, 0], abs=0.01)
+    assert float(rows[0][5]) < -50 < float(rows[0][6]) and rows[2][5:7] == ["0", "0"]
+    assert picture.variables["x_ticks"] == '"2" 1, "3" 2, "1" 3'
+    assert threads.startswith("# NAPI threads")
+    made = together.build(folders, tmp_path / "page", fake_gnuplot)
+    page_checks.check(made.page)
+    assert (tmp_path / "page" / "history-1.svg").exists()
+    assert "what it differs from the first of these runs" in made.page.read_text()
+
+
+def test_two_runs_have_none(tmp_path: Path) -> None:
+    found = compared(sweep(tmp_path / "a"), sweep(tmp_path / "b", scaled(1.5)))
+    assert found.tables and not list(history.pictures(found.tables))

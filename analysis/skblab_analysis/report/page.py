@@ -81,7 +81,7 @@ def write(run: Run, gnuplot: GnuplotRunner | None) -> Made:
         "complaints": run.complaints(),
         "sections": sections,
         "drawn": {
-            picture.name: _drawn(picture, folder, gnuplot)
+            picture.name: drawn(picture, folder, gnuplot)
             for section in sections
             for picture in section.pictures
         },
@@ -129,7 +129,8 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def _drawn(picture: Picture, folder: Path, gnuplot: GnuplotRunner | None) -> Drawn:
+def drawn(picture: Picture, folder: Path, gnuplot: GnuplotRunner | None) -> Drawn:
+    """Write a picture into a folder, and return it as a page has it."""
     if gnuplot is not None:
         pictures.draw(picture, folder, gnuplot)
     elif not pictures.write(picture, folder):

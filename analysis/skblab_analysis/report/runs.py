@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
-from skblab_analysis.base.certainty import Difference
-from skblab_analysis.base.comparison import Comparison
+from skblab_analysis.base.certainty import Difference, Interval
+from skblab_analysis.base.comparison import Comparison, Unit
 from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.sampled import Sampled, difference
 from skblab_analysis.base.words import (
@@ -60,9 +61,17 @@ class Against:
 
 @dataclass(frozen=True)
 class Line:
-    """A setting in one run: its figure, and what it differs from others."""
+    """A setting in one run: its figure, and what it differs from others, as text and as numbers.
+
+    `differs` is from the first of these lines; None of that one, or if nothing can be compared.
+    """
 
     run: str
+    number: int
+    started: datetime
+    interval: Interval
+    differs: Difference | None
+    first: bool
     mean: str
     half: str
     median: str
@@ -84,6 +93,7 @@ class Compared:
     """One figure of the settings that several runs share; `only`: which settings one run has."""
 
     title: str
+    unit: Unit
     settings: tuple[Shared, ...]
     only: tuple[str, ...]
 
@@ -277,11 +287,12 @@ def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
         return None, left
     shown = {shared.setting for shared in settings}
     only = [
-        f"Only {one.name} has {_some([name for name in found if name not in shown])}."
-        for one, found in having
+        f"Only {run.name} has {_some([name for name in found if name not in shown])}."
+        for run, found in having
         if any(name not in shown for name in found)
     ]
-    return Compared(_title(_any(having)), tuple(settings), tuple(only)), left
+    one = _any(having)
+    return Compared(_title(one), one.unit, tuple(settings), tuple(only)), left
 
 
 def _by_state(
@@ -299,14 +310,21 @@ def _lines(same: Sequence[tuple[_One, Sampled]]) -> Iterator[Line]:
         own = one.changes.get((*sample.of, sample.setting), Against(ABSENT))
         if sample.setting == one.run.document.plan.baseline:
             own = Against("baseline")
+        is_first = sample is first
+        differs = None if is_first else difference(first, sample)
         yield Line(
             run=one.name,
+            number=one.number,
+            started=one.run.document.started,
+            interval=found,
+            differs=differs,
+            first=is_first,
             mean=_value(found.mean, sample.unit),
             half="" if found.half is None else f"±{_value(found.half, sample.unit)}",
             median=_value(sample.median, sample.unit),
             blocks=str(len(sample.blocks)),
             from_baseline=own,
-            from_first=Against() if sample is first else _against(difference(first, sample)),
+            from_first=Against() if is_first else _against(differs),
         )
 
 

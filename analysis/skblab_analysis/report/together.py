@@ -21,8 +21,8 @@ from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import counted, joined
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import runs
-from skblab_analysis.report.page import Made, environment, write, write_page
+from skblab_analysis.report import history, runs
+from skblab_analysis.report.page import Made, drawn, environment, write, write_page
 from skblab_analysis.report.pictures import GnuplotRunner
 
 # So many runs are named in the title.
@@ -88,10 +88,15 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
         base = os.path.relpath(one.page.parent.resolve(), folder.resolve())
         body = placed(template.render(one.shown), f"run-{number}", quote(base))
         parts.append(Part(number, one, Markup(body), quote(f"{base}/{one.page.name}")))
+    several = runs.of(found)
+    pictures = dict(history.pictures(several.tables))
     text = templates.get_template("several.html.j2").render(
         title=title(found),
         parts=parts,
-        several=runs.of(found),
+        several=several,
+        history={place: picture.name for place, picture in pictures.items()},
+        drawn={one.name: drawn(one, folder, gnuplot) for one in pictures.values()},
+        identical={},
         synthetic=any(run.document.synthetic for run in found),
     )
     return Together(write_page(folder, text), made)
