@@ -128,7 +128,8 @@ def a_document(**changes: object) -> Json:
         **{"packets": 2, "bytes": 192, "duplicates": 1, "too_old": 0, "beyond": 0, "foreign": 0},
         **{"other_transmission": 0, "not_by_kernel": 0, "bad_times": 0, "not_kept": 0},
         **{"missing": 1, "lost": 1, "lost_share": 1 / 3, "first_ns": 5, "latest_ns": 1005},
-        "reordered": {"count": 1, "share": 0.5, "extent_packets": times, "at_least": 0},
+        "reordered": {"count": 1, "share": 0.5, "extent_packets": times, "at_least": 0}
+        | {"density": {"threshold": 256, "packets": [[-1, 1], [1, 1]], "beyond": 0}},
         **{"seconds": 1e-6, "rate": 1e6, "latency_ns": times, "latency_of": "one way"},
         **{"jitter_ns": times, "inter_arrival_ns": times, "late": [late], "flows": [flow]},
         "over_time": {"width_ns": 1024, "origin_ns": 5, "rows": bins},
@@ -438,6 +439,9 @@ def test_loss_and_reordering(program: Path, tmp_path: Path) -> None:
     # 3 came two packets behind 5, the first one with a higher number.
     assert (found.reordered.count, found.reordered.extent_packets.max) == (1, 2)
     assert found.reordered.share == 1 / 8
+    # 4 and 8 are lost, so that 5, 6 and 3 have the places of 3, 5 and 6.
+    density = found.reordered.density
+    assert density.packets == ((-2, 1), (-1, 1), (0, 5), (3, 1)) and density.beyond == 0
 
 
 @pytest.mark.labroot
@@ -540,6 +544,9 @@ def test_tables_have_units_and_all_anomalies(program: Path, tmp_path: Path) -> N
     latency = [row for row in tables["figures"].to_pylist() if row["of"] == "latency_ns"]
     assert [row["max"] for row in latency] == [9, 9]
     assert tables["flows"].num_rows == 2
+    assert {(row["places"], row["packets"]) for row in tables["displacement"].to_pylist()} == {
+        (0, 10_000)
+    }
     # The same as CSV, of one of them.
     running.analyse(program, files[:1], asked, tmp_path / "list.csv")
     with (tmp_path / "list.csv").open() as listed:

@@ -15,6 +15,7 @@
 
 pub mod bins;
 pub mod columns;
+pub mod density;
 pub mod digest;
 pub mod late;
 pub mod order;

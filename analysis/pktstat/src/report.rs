@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::bins::{BinsReport, CameReport};
 use crate::columns::Layout;
+use crate::density::DensityReport;
 use crate::digest::Flow;
 use crate::late::{Asked, LateReport, Summary};
 use crate::source::{About, LACKS_FLOW, LACKS_PAYLOAD, Place};
@@ -91,6 +92,8 @@ pub struct Reordered {
     pub extent_packets: TimesReport,
     /// Extents that are lower bounds.
     pub at_least: u64,
+    /// Packets by displacement (RFC 5236).
+    pub density: DensityReport,
 }
 
 /// One flow.
@@ -244,6 +247,7 @@ pub fn report(
             share: share(order.reordered(), order.distinct()),
             extent_packets: order.extents().report(),
             at_least: order.at_least(),
+            density: whole.density.report(),
         }),
         first_ns,
         latest_ns: whole.latest_ns,

@@ -12,6 +12,7 @@ use std::thread;
 use skblab_traffic::timing::tai_offset_ns;
 
 use crate::columns::{Clocks, Cut, Layout};
+use crate::density::Density;
 use crate::digest::{Digester, Edge, Figures, Part, Wanted};
 use crate::late::{Anomaly, Asked, Joined, Limit, Summary};
 use crate::order::Order;
@@ -90,6 +91,8 @@ pub struct Whole<'a> {
     pub summaries: Vec<Summary>,
     /// Loss and reordering.
     pub order: Order,
+    /// Displacement.
+    pub density: Density,
     /// Packets that count.
     pub packets: u64,
     /// The first of them.
@@ -127,6 +130,7 @@ impl<'a> Whole<'a> {
                 .map(|_| Summary::new(wanted.most_bins, wanted.origin_ns))
                 .collect(),
             order: Order::default(),
+            density: Density::default(),
             packets: 0,
             first: None,
             last: None,
@@ -147,6 +151,7 @@ impl<'a> Whole<'a> {
         }
         for &run in &part.numbers {
             self.order.add(run);
+            self.density.add(run);
         }
         for (at, runs) in part.late.iter().enumerate() {
             let (list, summary) = (&mut self.list, &mut self.summaries[at]);
@@ -158,6 +163,7 @@ impl<'a> Whole<'a> {
     }
 
     fn end(&mut self) -> io::Result<()> {
+        self.density.end();
         for (at, joined) in self.joined.iter_mut().enumerate() {
             let (list, summary) = (&mut self.list, &mut self.summaries[at]);
             let limit = self.wanted.limits[at];

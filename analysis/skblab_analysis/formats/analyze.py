@@ -32,6 +32,18 @@ class Times(Closed):
     histogram: tuple[tuple[NonNegativeInt, NonNegativeInt, PositiveInt], ...]
 
 
+class Density(Closed):
+    """By how many places packets are away from where they belong (RFC 5236).
+
+    `packets`: displacement, below 0 where a packet came early, and how many have it. `beyond`:
+    those that are displaced by more than `threshold`, or came so many packets after their turn.
+    """
+
+    threshold: PositiveInt
+    packets: tuple[tuple[int, PositiveInt], ...]
+    beyond: NonNegativeInt
+
+
 class Reordered(Closed):
     """Packets that came after a higher number, and by how many packets (RFC 4737).
 
@@ -42,6 +54,7 @@ class Reordered(Closed):
     share: Real | None
     extent_packets: Times
     at_least: NonNegativeInt
+    density: Density
 
 
 class Anomaly(Closed):
@@ -191,7 +204,7 @@ class FileFigures(Closed):
 class AnalyzeDocument(Closed):
     """What `skblab analyze --json` prints, and `--report` keeps: figures of each file, as given.
 
-    In version 1 anomalies had no `over_time`.
+    In version 1 anomalies had no `over_time`, and reordering no `density`.
     """
 
     schema_name: Literal["skblab.analyze/2"] = "skblab.analyze/2"

@@ -49,6 +49,11 @@ COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
         "high": (_NUMBER, "ns"),
         "count": (_WHOLE, "packets"),
     },
+    "displacement": {
+        "file": (_TEXT, ""),
+        "places": (_WHOLE, "packets"),
+        "packets": (_WHOLE, "packets"),
+    },
     "over_time": {
         "file": (_TEXT, ""),
         "begin_ns": (_WHOLE, "ns"),
@@ -156,6 +161,9 @@ def _rows(name: str, found: FileFigures) -> Iterator[dict[str, object]]:
                 "width_ns": over_time.width_ns,
                 "rate": row.packets / (over_time.width_ns / _NS_PER_S),
             }
+    elif name == "displacement":
+        for places, packets in found.reordered.density.packets if found.reordered else ():
+            yield {**file, "places": places, "packets": packets}
     elif name == "flows":
         yield from ({**file, **flow.model_dump()} for flow in found.flows or ())
     else:
