@@ -28,7 +28,18 @@ NETFILTER = [
 WORDS = (
     *("none", "all", "each", "off", "on", "busy-poll", "spread", "far", "irqbalance", "all 3"),
     *("equal 2", "equal 3 start 9", "symmetric", "aa:bb", "2", "0-2,7", "fifo 9", "rr 9", "other"),
-    *("other 3", "other -3", "batch", "batch -3", "default", "noqueue", "pfifo", "bfifo", "fq"),
+    *(
+        "64 on 2-3",
+        "other 3",
+        "other -3",
+        "batch",
+        "batch -3",
+        "default",
+        "noqueue",
+        "pfifo",
+        "bfifo",
+        "fq",
+    ),
     *(
         "pfifo_fast",
         "fq_codel",

@@ -20,7 +20,15 @@ HOST = Machine((Device("eth0"), Device("eth1", beyond=BEYOND)), cpus=4)
 VALUES: tuple[Value, ...] = (
     *(True, 1, 0, 1280, False, "none", "all", "each", "on", "off", "other", "equal 2", "spread"),
     *("symmetric", "pfifo", "mq", "fq_codel", "default", "performance", "auto", "0-2", "softirq"),
-    *("threaded", "busy-poll", "fifo 50", "other 5", "nft-input 5", "nft-forward-set 3"),
+    *(
+        "40 on 2-3",
+        "threaded",
+        "busy-poll",
+        "fifo 50",
+        "other 5",
+        "nft-input 5",
+        "nft-forward-set 3",
+    ),
     *("iptables-forward 2", "iptables-masquerade", "masquerade", "flowtable", "conntrack"),
 )
 

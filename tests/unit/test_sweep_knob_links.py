@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs of devices and of the machine as a whole: qdisc, MTU, VLAN, processors, load."""
+"""Knobs of devices and of the machine: qdisc, MTU, VLAN, processors, load, kernel threads."""
 
 from __future__ import annotations
 
@@ -92,3 +92,53 @@ def test_load_takes_a_program() -> None:
     assert "\nstart 0" not in knob.restore(MACHINE, "0")
     with pytest.raises(Unable, match="stress-ng is not installed"):
         knob.state(f"{UNABLE} stress-ng is not installed\n")
+
+
+def test_load_may_be_of_some_cpus() -> None:
+    knob = KNOBS["load"]
+    printed = "load 0\nonline 0-3\n"
+    knob.fits(printed, "40 on 2-3")
+    assert (
+        knob.wanted(MACHINE, "40 on 3,2", "0") == "40@2-3" == knob.state("load 40@2-3\nonline 0\n")
+    )
+    assert "\nstop\nstart 40 2 2-3\n)" in knob.restore(MACHINE, "40@2-3")
+    assert knob.by_hand("40 on 2-3") == (
+        "stress-ng --cpu 2 --cpu-load 40 --taskset 2-3 --timeout 0"
+    )
+    with pytest.raises(Unable, match="there is no CPU 4; online are 0-3"):
+        knob.fits(printed, "40 on 4")
+    for bad in ("40", "0 on 1", "101 on 1", "40 on ", "40 on x", -1, True):
+        with pytest.raises(ValueError, match="expected"):
+            knob.check(bad)
+
+
+def test_work_of_no_cpu_has_a_mask() -> None:
+    knob = KNOBS["workqueue_cpus"]
+    # Of the bits of a mask those count whose CPUs there may be.
+    assert knob.state("ffffffff,ffffffff\n0-39\n") == "0-39"
+    assert knob.wanted(MACHINE, "all", "") == "0-1"
+    mask = "/sys/devices/virtual/workqueue/cpumask"
+    assert knob.restore(MACHINE, "0-1,33") == f"echo 2,00000003 >{mask}"
+    assert knob.restore(MACHINE, "0-31") == f"echo ffffffff >{mask}"
+    with pytest.raises(Unable, match="there is no CPU 2; there are 0-1"):
+        knob.fits("3\n0-1\n", "1-2")
+
+
+def test_threads_have_a_policy_and_a_number() -> None:
+    knob = KNOBS["ksoftirqd_policy"]
+    printed = "thread ksoftirqd/0 0 0 -5\nthread ksoftirqd/1 1 50 0\n"
+    state = "ksoftirqd/0=other:-5 ksoftirqd/1=fifo:50"
+    assert knob.state(printed) == state
+    assert knob.wanted(MACHINE, "rr 7", state) == "ksoftirqd/0=rr:7 ksoftirqd/1=rr:7"
+    assert knob.wanted(MACHINE, "batch", state) == "ksoftirqd/0=batch:0 ksoftirqd/1=batch:0"
+    calls = knob.restore(MACHINE, state)
+    assert "schedule ksoftirqd/0 other -5 &&\nschedule ksoftirqd/1 fifo 50\n)" in calls
+    with pytest.raises(Unable, match="ksoftirqd/0 has a policy of another kind: 6"):
+        knob.state("thread ksoftirqd/0 6 0 0\n")
+    with pytest.raises(Unable, match="no such thread"):
+        knob.state("")
+    none = f"{UNABLE} the interrupts of r0 have no threads\n"
+    with pytest.raises(Unable, match="the interrupts of r0 have no threads"):
+        KNOBS["irq_thread_policy"].state(none)
+    # Of each device, in its namespace.
+    assert KNOBS["irq_thread_policy"].get(MACHINE).count("of_device r") == 2

@@ -201,6 +201,16 @@ BOOTS: tuple[BootKnob, ...] = (
         _cpu_argument("rcu_nocbs"),
     ),
     BootKnob(
+        "irqaffinity",
+        "CPUs that interrupts go to unless somebody places them.",
+        cpus.Cpus(),
+        "cat /proc/cmdline",
+        lambda printed: _list(_argument("irqaffinity", cpus.NONE)(printed)),
+        _list,
+        _cpu_argument("irqaffinity"),
+        needs="more than one CPU",
+    ),
+    BootKnob(
         "selinux",
         "SELinux with the installed policy. 'off' switches AppArmor off as well.",
         Choice(SELINUX),

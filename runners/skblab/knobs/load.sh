@@ -17,6 +17,7 @@ show() {
 	else
 		echo 'skblab-unable: stress-ng is not installed'
 	fi
+	echo "online $(cat /sys/devices/system/cpu/online)"
 }
 
 # Until it does, or does not: it takes a moment to begin, and its parts to end.
@@ -40,8 +41,9 @@ stop() {
 	rm "$NOTE"
 }
 
-start() { # percent cpus
-	setsid stress-ng --cpu "$2" --cpu-load "$1" --timeout 0 </dev/null >/dev/null 2>&1 &
-	echo "$! $1" >"$NOTE"
+start() { # percent count [cpus]
+	setsid stress-ng --cpu "$2" --cpu-load "$1" ${3:+--taskset "$3"} --timeout 0 \
+		</dev/null >/dev/null 2>&1 &
+	echo "$! $1${3:+@$3}" >"$NOTE"
 	await yes "$!"
 }

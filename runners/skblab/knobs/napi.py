@@ -26,6 +26,8 @@ MODES = ("off", "on", BUSY)
 # SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, in the order of their numbers.
 POLICIES = ("other", "fifo", "rr", "batch")
 REAL_TIME = ("fifo", "rr")
+POLICY_EXAMPLES = ("fifo 50", "rr 1", "other", "other -5", "batch", "batch 10")
+POLICY_WORDS = "such as 'fifo 50', 'rr 1', 'other', 'other -5' or 'batch 10'"
 ALL, EACH = "all", "each"
 NOT_LISTED = "no Python there, or a kernel that does not list NAPI instances"
 _PROGRAM = "SKBLAB_PYTHON"
@@ -69,7 +71,8 @@ def _is_cpus(text: str) -> bool:
         return False
 
 
-def _is_policy(text: str) -> bool:
+def is_policy(text: str) -> bool:
+    """Whether a text is a policy with its priority or nice value."""
     normal = _NORMAL.fullmatch(text)
     return bool(_REAL_TIME.fullmatch(text) or (normal and -20 <= int(normal[2] or 0) <= 19))
 
@@ -231,9 +234,9 @@ _NAPIS = (
         "napi_policy",
         "Scheduling of a NAPI instance's thread: real-time priority, or nice value.",
         Each(
-            _is_policy,
-            "such as 'fifo 50', 'rr 1', 'other', 'other -5' or 'batch 10'",
-            ("fifo 50", "rr 1", "other", "other -5", "batch", "batch 10"),
+            is_policy,
+            POLICY_WORDS,
+            POLICY_EXAMPLES,
         ),
         _policy,
         _set_policy,

@@ -59,6 +59,8 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "routes": (1000, 10),
     "routes6": (500, 0),
     "load": (5, 0),
+    "workqueue_cpus": ("1", "all"),
+    "ksoftirqd_policy": ("fifo 5", "other -5"),
 }
 # Of each way in which a knob is turned: sysctl, ethtool, netlink, sysfs, nft, tc, ip, a process.
 QUICK = (
