@@ -34,7 +34,7 @@ set lmargin at screen (narrow ? 92 : 60) / width
 set rmargin at screen (narrow ? 376 : 415) / width
 set yrange [0:1]
 set ytics ("none" 0, "25 %%" 0.25, "half" 0.5, "75 %%" 0.75, "all" 1)
-set label 1 what." done by this time" at graph 0, 1 offset 0, 1 left textcolor rgb muted
+set label 1 what at graph 0, 1 offset 0, 1 left textcolor rgb muted
 plot for [i = 1:series] data index i - 1 using 1:2 with lines lc rgb colours[i] lw thick(i)
 
 if (narrow) {
@@ -48,7 +48,7 @@ set logscale y
 # Each step up is ten times rarer.
 set yrange [1:rarest]
 set ytics (@rare_ticks)
-set label 1 what." done by this time, by percentile"
+set label 1 "The same, by percentile"
 set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : legend_rows)
 set key at screen 60 / width, screen (narrow ? legend - 16.0 : wide_legend - 12.0) / height
 plot for [i = 1:series] data index i - 1 using 1:($3 > 0 ? $3 : NaN) with lines \

@@ -159,7 +159,10 @@ def test_each_cpu_has_a_cell_in_the_row_of_its_setting(tmp_path: Path) -> None:
     drawn = heat.picture(summary, "cpus")
     assert drawn is not None and drawn.variables["cpu_ticks"] == '"CPU 0" 0.5, "CPU 1" 1.5'
     names, cells = drawn.data.split("\n\n\n")
-    assert names.replace("\u00a0", " ").splitlines()[1] == '"baseline" "CPU 0: 30 %" "baseline"'
+    assert (
+        names.replace("\u00a0", " ").splitlines()[1]
+        == '"baseline" "busiest CPU 0: 40 %" "baseline"'
+    )
     rows = [[float(cell) for cell in line.split()] for line in cells.splitlines()[1:]]
     # 301 of 1000 ticks in softirqs, 100 of system; the other CPU has nothing to do.
     bottom = 3 + 0.06

@@ -101,9 +101,9 @@ def test_a_day_on_a_page(tmp_path: Path) -> None:
     text = plain(page_checks.check(page).text)
     assert plain(VIEW.headline(run)) == (
         "86 400 000 packets, none lost, median latency 10.0 µs, max 11.0 µs and "
-        "2 anomalies (≥ 2 × 250 µs)"
+        "2 anomalies (≥ 2 packets of ≥ 250 µs)"
     )
-    assert "Anomalies (≥ 2 × 250 µs) by file" in text and "Over time: day.rec" in text
+    assert "Anomalies (≥ 2 packets of ≥ 250 µs) by file" in text and "Over time: day.rec" in text
     assert "Dashed: 250 µs and 750 µs" not in text, "latency ends at 11 µs there"
     drawn = {path.stem for path in page.parent.glob("*.gp")}
     assert drawn == {
@@ -118,7 +118,8 @@ def test_files_are_compared_by_their_anomalies_a_day(tmp_path: Path) -> None:
     short = a_day("short.rec", seconds=3600.0)
     run = kept(tmp_path, a_day(), short, a_day("none.rec", late=[late([], HOUR, 250_000)]))
     assert plain(VIEW.headline(run)) == (
-        "Of 3 files short.rec has the most anomalies (≥ 2 × 250 µs): 2 in 60 min 00 s"
+        "Of 3 files short.rec has the most anomalies a day (≥ 2 packets of ≥ 250 µs): "
+        "2 in 60 min 00 s"
     )
     [section] = VIEW.sections(run)
     by_file = next(one for one in section.pictures if one.name == "packets-anomalies")
@@ -154,7 +155,7 @@ def test_figures_are_those_of_the_document(tmp_path: Path) -> None:
     by_name = {(one.figure, one.part): (one.value, one.unit) for one in found}
     assert by_name["packets", ""] == (86_400_000.0, "packets")
     assert by_name["p50", "latency"] == (10_016.0, "ns")
-    assert by_name["anomalies", "≥ 2 × 250\u202fµs"] == (2 / 86_400, "count/s")
+    assert by_name["anomalies", "≥ 2 packets of ≥ 250\u202fµs"] == (2 / 86_400, "count/s")
     assert len({one.key for one in found}) == len(found)
 
 

@@ -519,7 +519,7 @@ def test_three_runs_have_a_history(tmp_path: Path) -> None:
     made = together.build(folders, tmp_path / "page", fake_gnuplot)
     page_checks.check(made.page)
     assert (tmp_path / "page" / "history-1.svg").exists()
-    assert "what it differs from the first of these runs" in made.page.read_text()
+    assert "its difference from the first run of the table" in made.page.read_text()
 
 
 def test_two_runs_have_none(tmp_path: Path) -> None:

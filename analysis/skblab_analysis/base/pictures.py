@@ -62,11 +62,18 @@ class Curve:
     whole: bool = False
 
 
-def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[Curve]) -> Picture:
+def distribution(
+    name: str,
+    what: str,
+    title: str,
+    unit: str,
+    curves: Sequence[Curve],
+    done: str = "done by this time",
+) -> Picture:
     """Return the cumulative distribution of each curve, and its complement for the tails.
 
-    `what` is what is counted, such as "Packets"; `unit` is that of the values. Every histogram
-    holds a value.
+    `what` is what is counted, such as "Packets", and `done` what those up to a value are; `unit` is
+    that of the values. Every histogram holds a value.
     """
     names = ["whole path" if curve.whole else curve.name for curve in curves]
     longest = max(map(len, names))
@@ -87,7 +94,7 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
         title=title,
         description=_in_words(what, unit, curves),
         variables={
-            "what": what,
+            "what": f"{what} {done}",
             "series": len(curves),
             "titles": titles,
             "narrow_titles": labels.names(

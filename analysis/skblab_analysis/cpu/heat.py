@@ -23,7 +23,7 @@ NARROW = 40
 
 
 def picture(summary: CpuSummary, name: str) -> Picture | None:
-    """Return the share of its time that each CPU worked, by setting; None of a single CPU."""
+    """Return the share of its time that each CPU was busy, by setting; None of a single CPU."""
     cpus = sorted({cpu for usage in summary.usages for cpu in usage.shares})
     if len(cpus) < 2:
         return None
@@ -49,12 +49,12 @@ def picture(summary: CpuSummary, name: str) -> Picture | None:
         name=name,
         template=TEMPLATE,
         title=f"What each CPU did by setting, {at_rate(summary)}",
-        description=f"The share of its time that each of {len(cpus)} CPUs worked. {said}.",
+        description=f"The share of its time that each of {len(cpus)} CPUs was busy. {said}.",
         variables={
             "rows": len(summary.usages),
             "cpus": len(cpus),
             "cpu_ticks": _ticks(shown, places, all_named=every == 1),
-            "what": "Share of its time that each CPU worked",
+            "what": "Share of its time that each CPU was busy",
             "parts": PARTS,
             "colours": COLOURS[:2],
         },
@@ -90,6 +90,6 @@ def _ticks(cpus: list[int], places: Mapping[int, int], *, all_named: bool) -> st
 
 
 def busiest(usage: Usage) -> str:
-    """Return the CPU that interrupts and softirqs had most of, and their share, in words."""
-    cpu, found = max(usage.shares.items(), key=lambda one: (one[1].interrupts, -one[0]))
-    return f"CPU{FIXED_SPACE}{cpu}: {share(found.interrupts, 0)}"
+    """Return the busiest CPU, and the share of its time that it was, in words."""
+    cpu, found = max(usage.shares.items(), key=lambda one: (one[1].busy, -one[0]))
+    return f"busiest CPU{FIXED_SPACE}{cpu}: {share(found.busy, 0)}"

@@ -24,6 +24,11 @@ class Share:
     interrupts: float
     others: float
 
+    @property
+    def busy(self) -> float:
+        """Both."""
+        return self.interrupts + self.others
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -54,7 +59,7 @@ class Usage:
     @property
     def by_cpu(self) -> dict[int, float]:
         """What part of its time each CPU was busy; of those that were."""
-        busy = {cpu: part.interrupts + part.others for cpu, part in self.shares.items()}
+        busy = {cpu: part.busy for cpu, part in self.shares.items()}
         return {cpu: part for cpu, part in busy.items() if part}
 
     @property

@@ -25,7 +25,7 @@ set bmargin at screen 58 / height
 set xtics textcolor rgb muted
 set yrange [0:most]
 set ytics (@count_ticks)
-set label 1 "How many begin" at graph 0, 1 offset 0, 1 left textcolor rgb muted
+set label 1 "Anomalies that begin" at graph 0, 1 offset 0, 1 left textcolor rgb muted
 set label 20 x_label at graph 1, 0 offset 0, -2.4 right textcolor rgb muted
 plot data using 1:6 with impulses lw 1.6 lc rgb line
 EOD
@@ -37,7 +37,7 @@ set ytics nomirror scale 0.5 textcolor rgb muted font ",12"
 set grid linetype 1 linecolor rgb rule linewidth 1
 unset key
 set xrange [from:to]
-set lmargin at screen (narrow ? 92 : 80) / width
+set lmargin at screen (narrow ? 92 : 100) / width
 set rmargin at screen (narrow ? 362 : 842) / width
 set logscale y
 
@@ -47,9 +47,9 @@ set bmargin at screen 1 - upper / height
 set xtics nomirror scale 0.5 textcolor rgb 0xffffff font ",12" (@x_ticks)
 set yrange [low:high]
 set ytics (@latency_ticks)
-set label 1 "Latency in anomalies: from least to largest, and mean" at graph 0, 1 offset 0, 1 left \
+set label 1 "Latency in anomalies: minimum to maximum, and mean" at graph 0, 1 offset 0, 1 left \
     textcolor rgb muted
-set arrow 1 from graph 0, first limit to graph 1, first limit nohead front lc rgb muted dt (5, 3)
+set arrow 1 from graph 0, first limit to graph 1, first limit nohead front lc rgb ink dt 2
 set label 2 limit_name at graph 1, first limit offset 0, -0.6 right textcolor rgb muted front
 plot data using 1:2:(0):($4 - $2) with vectors nohead lw 1.6 lc rgb band, \
      data using 1:3 with points pt 7 ps 0.35 lc rgb line
@@ -61,7 +61,7 @@ set bmargin at screen 1 - (upper + middle) / height
 if (!several) { set xtics textcolor rgb muted }
 set yrange [shortest:longest]
 set ytics (@duration_ticks)
-set label 1 "How long the longest lasts" at graph 0, 1 offset 0, 1 left textcolor rgb muted
+set label 1 "Longest duration" at graph 0, 1 offset 0, 1 left textcolor rgb muted
 if (!several) { set label 20 x_label at graph 1, 0 offset 0, -2.4 right textcolor rgb muted }
 plot data using 1:5 with impulses lw 1.6 lc rgb line
 unset logscale y

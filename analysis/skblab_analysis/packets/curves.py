@@ -19,6 +19,11 @@ class Kind:
     name: str
 
     @property
+    def noun(self) -> str:
+        """What is measured, in words."""
+        return f"{self.name} time" if self.name == "inter-arrival" else self.name
+
+    @property
     def picture(self) -> str:
         """The name of its picture."""
         return f"packets-{self.name}"
@@ -53,5 +58,5 @@ def pictures(files: Sequence[tuple[str, FileFigures]]) -> Iterator[Picture]:
         known = [(name, times) for name, one in files if (times := kind.times(one)) is not None]
         if known:
             curves = [Curve(name, histogram(times)) for name, times in known[: len(COLOURS)]]
-            title = f"Packets by {kind.name}{' time' if kind.name == 'inter-arrival' else ''}"
-            yield distribution(kind.picture, "Packets", title, "ns", curves)
+            title, done = f"Packets by {kind.noun}", f"with at most this {kind.noun}"
+            yield distribution(kind.picture, "Packets", title, "ns", curves, done)

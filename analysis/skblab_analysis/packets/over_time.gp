@@ -23,7 +23,7 @@ set xtics nomirror scale 0.5 textcolor rgb 0xffffff font ",12" (@x_ticks)
 set logscale y
 set yrange [low:high]
 set ytics (@latency_ticks)
-set label 1 "Latency: from least to largest, and mean" at graph 0, 1 offset 0, 1 left \
+set label 1 "Latency: minimum to maximum, and mean" at graph 0, 1 offset 0, 1 left \
     textcolor rgb muted
 do for [i = 1:limits] {
   set arrow i from graph 0, first limit_at[i] to graph 1, first limit_at[i] nohead front lc rgb ink dt 2
@@ -44,7 +44,7 @@ set grid linetype 1 linecolor rgb rule linewidth 1
 set style fill solid 1.0 noborder
 unset key
 set xrange [from:to]
-set lmargin at screen (narrow ? 92 : 80) / width
+set lmargin at screen (narrow ? 92 : 100) / width
 set rmargin at screen (narrow ? 362 : 842) / width
 
 if (latency) { load $upper }

@@ -16,7 +16,7 @@ _US = 1000
 # Those of the table; --json and --parquet have all.
 _MOST_FLOWS = 20
 # Whether the data begins, and whether it ends, within an anomaly.
-_OPEN = {(False, False): "no", (True, False): "begin", (False, True): "end", (True, True): "both"}
+OPEN = {(False, False): "no", (True, False): "begin", (False, True): "end", (True, True): "both"}
 _PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
 
 
@@ -124,7 +124,7 @@ def _late(late: tuple[Late, ...]) -> Table:
             number(kind.packets),
             share(kind.share),
             _us(most, 1),
-            _OPEN[kind.open_begin, kind.open_end],
+            OPEN[kind.open_begin, kind.open_end],
         )
     return table
 

@@ -101,17 +101,27 @@ def groups(rows: Sequence[Row], width_ns: int) -> list[Group[Row]]:
     """Return bins of a width in at most MOST + 1 groups, without those that have none."""
     if not rows:
         return []
-    span = (rows[-1].begin_ns - rows[0].begin_ns) // width_ns + 1
-    width = -(-span // MOST) * width_ns
+    width = _drawn_width(rows, width_ns)
     found: dict[int, list[Row]] = {}
     for row in rows:
         found.setdefault(row.begin_ns // width, []).append(row)
     return [Group(at * width, width, tuple(some)) for at, some in found.items()]
 
 
+def _drawn_width(rows: Sequence[Row], width_ns: int) -> int:
+    span = (rows[-1].begin_ns - rows[0].begin_ns) // width_ns + 1
+    return -(-span // MOST) * width_ns
+
+
+def width_ns(found: FileFigures) -> int | None:
+    """Return how long the bins of the picture over time are; None without a packet."""
+    rows = found.over_time.rows
+    return _drawn_width(rows, found.over_time.width_ns) if rows else None
+
+
 def limit_name(late: Late) -> str:
     """Return what an anomaly is, as tables have it."""
-    return f"≥ {late.least} × {quantity(late.late_ns, 'ns')}"
+    return f"≥ {late.least} packets of ≥ {quantity(late.late_ns, 'ns')}"
 
 
 def limits(found: FileFigures) -> list[Late]:

@@ -36,8 +36,8 @@ BY_FILE = "packets-anomalies"
 # Files that have pictures over time of their own: a page is no atlas.
 DRAWN = len(COLOURS)
 SECONDS_A_DAY = 86_400
-COLUMNS = ("packets", "lost", "reordered", "mean", "median", "p99", "p99.9", "max")
-LATE_COLUMNS = ("anomalies", "a day", "packets in these", "of all", "longest")
+COLUMNS = ("packets", "duration", "lost", "reordered", "mean", "median", "p99", "p99.9", "max")
+LATE_COLUMNS = ("anomalies", "a day", "late packets in these", "of all", "longest", "open")
 
 
 def load(run: Run) -> tuple[FileFigures, ...]:
@@ -58,8 +58,12 @@ def kinds(one: FileFigures) -> Iterator[tuple[str, Late]]:
 
 
 def a_day(late: Late, took: float) -> float | None:
-    """Return how many anomalies a day would have; None without a time."""
-    return late.count / took * SECONDS_A_DAY if took > 0 else None
+    """Return how many anomalies a day would have; None without a time.
+
+    Of a file that is one anomaly from begin to end that is not known, either.
+    """
+    whole = late.count == 1 and late.open_begin and late.open_end
+    return late.count / took * SECONDS_A_DAY if took > 0 and not whole else None
 
 
 def _row(one: FileFigures) -> tuple[str, ...]:
@@ -67,6 +71,7 @@ def _row(one: FileFigures) -> tuple[str, ...]:
     times = latency.percentiles if latency else {}
     return (
         _number(one.packets),
+        quantity(one.seconds * timeline.NS_PER_S, "ns"),
         share(one.lost_share),
         share(one.reordered.share if one.reordered else None),
         quantity(latency.mean if latency else None, "ns"),
@@ -85,6 +90,7 @@ def _late_row(one: FileFigures, late: Late | None) -> tuple[str, ...]:
         _number(late.packets),
         share(late.share),
         quantity(late.duration_ns.max, "ns"),
+        tables.OPEN[late.open_begin, late.open_end],
     )
 
 
@@ -107,6 +113,7 @@ class OfFile:
 
     name: str
     over_time: str | None
+    bins: str
     dashed: str
     anomalies: tuple[str, ...]
 
@@ -174,6 +181,7 @@ def _of_file(one: FileFigures, name: str, place: int) -> tuple[OfFile, list[Pict
     shown = OfFile(
         name=name,
         over_time=drawn.name if drawn else None,
+        bins=quantity(timeline.width_ns(one), "ns"),
         dashed=joined([quantity(late.late_ns, "ns") for late in timeline.limits(one)]),
         anomalies=tuple(picture.name for picture in apart),
     )
@@ -254,7 +262,7 @@ def _headline(run: Run) -> str | None:
         return f"{whole} without an anomaly"
     kind = (called[most].late or ())[0]
     return (
-        f"Of {whole} {most} has the most anomalies ({timeline.limit_name(kind)}): "
+        f"Of {whole} {most} has the most anomalies a day ({timeline.limit_name(kind)}): "
         f"{_number(kind.count)} in {seconds(called[most].seconds)}"
     )
 

@@ -40,10 +40,10 @@ def picture(summary: Rfc2544Summary, baseline: str | None, suffix: str = "") -> 
         f"frame-loss{suffix}",
         f"Frame loss by offered load, {summary.traffic}",
         _in_words(found),
-        Axis.from_zero(100 * most, "offered, of what the tester carries", "%"),
+        Axis.from_zero(100 * most, "offered load, of the tester’s maximum", "%"),
         (
-            Axis.from_zero(lost, "Lost, of what was sent", "%"),
-            Axis.from_zero(100 * most, "Forwarded, of what the tester carries", "%"),
+            Axis.from_zero(lost, "Frame loss rate", "%"),
+            Axis.from_zero(100 * most, "Forwarding rate, of the tester’s maximum", "%"),
         ),
         [(setting.setting, _points(setting)) for setting in found],
     )

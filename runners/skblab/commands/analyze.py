@@ -41,20 +41,23 @@ def analyze(
         list[str] | None,
         typer.Option(
             metavar="N:T",
-            help="An anomaly: at least N packets in a row, each T late or more. T is 250us, 1.5ms, "
-            f"or x5 for five times the median. Up to eight times [default: {', '.join(LATE)}].",
+            help="An anomaly: at least N packets in a row, each with a latency of T or more. T is "
+            "250us, 1.5ms, or x5 for five times the median. Up to eight times [default: "
+            f"{', '.join(LATE)}].",
         ),
     ] = None,
     anomalies: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all anomalies of one file to it, as CSV."),
+        typer.Option(
+            metavar="FILE",
+            help="Write all anomalies of one file to it, as CSV; not with --parquet.",
+        ),
     ] = None,
     packets: Annotated[
         str | None,
         typer.Option(
             metavar="FROM:TO",
-            help="Only these packets of the file, from 0, without that at TO; either may be left "
-            "out.",
+            help="Only packets FROM to TO - 1 of the file, counted from 0; either may be left out.",
         ),
     ] = None,
     seconds: Annotated[
@@ -71,7 +74,8 @@ def analyze(
     same_clock: Annotated[
         bool,
         typer.Option(
-            "--same-clock", help="The sender's stamps and those of arrival are of one clock."
+            "--same-clock",
+            help="Sender and receiver have one clock. Latency needs it, unless the file says so.",
         ),
     ] = False,
     bins: Annotated[
@@ -83,7 +87,7 @@ def analyze(
     threads: Annotated[
         int | None,
         typer.Option(
-            min=1, max=8, help="Threads that look at packets [default: one for each CPU, up to 8]."
+            min=1, max=8, help="Threads that read packets [default: one for each CPU, up to 8]."
         ),
     ] = None,
     parquet: Annotated[
@@ -94,7 +98,8 @@ def analyze(
         bool,
         typer.Option(
             "--report",
-            help="Also write `results/packets-<time>/`, with a page that has pictures over time.",
+            help="Also write the figures of all files as one run, `results/packets-<time>/`, with "
+            "a page of tables and pictures. The packets are not copied.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -139,6 +144,8 @@ def analyze(
     page = build_report(kept.keep(document, asked, reporter), gnuplot(root)) if report else None
     if as_json:
         echo(document)
+        if page is not None:
+            typer.echo(f"Report: {page}", err=True)
     else:
         console = printer()
         for file in found:
