@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from test_report import fake_gnuplot
 from mutated import examples, json_texts, value_or_line
 from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
-from skblab_analysis.base.checked import RecordError, parse
-from skblab_analysis.formats.analyze import FILE, AnalyzeDocument, FileFigures, Times
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.formats.analyze import FILE, FileFigures, Times
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import Run, load
 from skblab_analysis.packets import curves, timeline
@@ -49,7 +50,7 @@ def late(rows: Sequence[tuple[int, int, int, int, float, int, int]], width: int,
     one: Json = a_document()["late"][0]
     durations = [row[-1] for row in rows]
     return one | {
-        **{"late_ns": ns, "count": sum(row[1] for row in rows)},
+        **{"late_ns": ns, "of_median": None, "count": sum(row[1] for row in rows)},
         **{"packets": sum(row[2] for row in rows), "open_begin": False, "open_end": False},
         "duration_ns": {
             **{"total": sum(durations), "min": min(durations, default=None)},
@@ -72,6 +73,7 @@ def a_day(file: str = "day.rec", **changes: Any) -> Json:  # noqa: ANN401 (any f
     return a_document() | {
         **{"file": f"/data/{file}", "seconds": 24 * 3600.0, "packets": 24 * 3_600_000},
         **{"received": 24 * 3_600_000 + 1, "rate": 1000.0, "lost": 0, "lost_share": 0.0},
+        **{"first_ns": 5, "latest_ns": 5 + 24 * HOUR},
         **{"over_time": bins(hours, HOUR), "late": [found, more], **changes},
     }
 
@@ -155,7 +157,7 @@ def test_figures_are_those_of_the_document(tmp_path: Path) -> None:
     by_name = {(one.figure, one.part): (one.value, one.unit) for one in found}
     assert by_name["packets", ""] == (86_400_000.0, "packets")
     assert by_name["p50", "latency"] == (10_016.0, "ns")
-    assert by_name["anomalies", "≥ 2 packets of ≥ 250\u202fµs"] == (2 / 86_400, "count/s")
+    assert by_name["anomalies", "≥ 2 packets of ≥ 250 µs"] == (2 / 86_400, "count/s")
     assert len({one.key for one in found}) == len(found)
 
 
@@ -180,7 +182,8 @@ def test_bins_over_time_are_drawn_as_they_are() -> None:
 def test_a_bin_that_the_data_fill_in_part_has_no_false_rate() -> None:
     rows = [(0, 100, 1, 1.0, 1), (SECOND, 60, 1, 1.0, 1), (2 * SECOND, 1, 1, 1.0, 1)]
     for seconds, last in ((2.01, None), (2.8, 1.25)):
-        document = a_document(seconds=seconds, over_time=bins(rows, SECOND))
+        latest_ns = 5 + round(seconds * SECOND)
+        document = a_document(latest_ns=latest_ns, over_time=bins(rows, SECOND))
         picture = timeline.over_time("it", "it", figures(document))
         assert picture is not None
         rates = [row[2] for row in lines(picture.data)]
@@ -222,7 +225,7 @@ def test_groups_lose_no_packet_and_no_extreme(
 
 def test_an_anomaly_lies_in_the_axes_of_its_picture() -> None:
     [first, _] = figures(a_day()).late or ()
-    picture = timeline.anomalies("it", "it", first, 24 * HOUR)
+    picture = timeline.anomalies("it", "it", first, figures(a_day()))
     assert picture is not None
     assert lines(picture.data) == [[3.5, 300_000, 1e6, 5_000_000, 4_000_000, 2]]
     found = picture.variables
@@ -231,7 +234,7 @@ def test_an_anomaly_lies_in_the_axes_of_its_picture() -> None:
     assert isinstance(found["shortest"], float) and found["shortest"] < 4_000_000
     assert found["longest"] == 1e7
     [none] = figures(a_document(late=[late([], 1, 9)])).late or ()
-    assert timeline.anomalies("it", "it", none, 9) is None
+    assert timeline.anomalies("it", "it", none, figures(a_day())) is None
 
 
 def test_times_are_a_histogram_whose_sum_can_be() -> None:
@@ -252,10 +255,10 @@ def test_any_document(tmp_path_factory: pytest.TempPathFactory, text: str) -> No
 
     def turn() -> None:
         (run.folder / FILE).write_text(text)
-        parse(AnalyzeDocument, text, "the document")
-        assert VIEW.headline(run) is None or VIEW.sections(run)
+        again = replace(run)
+        assert VIEW.headline(again) is None or VIEW.sections(again)
         for part in (VIEW.sentences, VIEW.unseen, VIEW.figures, VIEW.tables):
-            part(run)
+            part(again)
 
     value_or_line(turn)
 
@@ -267,6 +270,72 @@ def _any_run(factory: pytest.TempPathFactory) -> Run:
     if not _RUNS:
         _RUNS.append(kept(factory.mktemp("any"), a_day()))
     return _RUNS[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"latency_ns": {"min": 3}}, "is not in the bucket of 9984"),
+        ({"latency_ns": {"count": 3}}, "the buckets hold 2 of 3 values"),
+        ({"latency_ns": {"histogram": [[5, 6, 1], [4, 9, 1]]}}, "follows one that ends at 6"),
+        ({"latency_ns": {"histogram": [], "count": 0}}, "no value, and a smallest"),
+        (
+            {"over_time": {"rows": bins([(9, 0, 1, 1.0, 1)], 1)["rows"]}},
+            "a latency of no packet",
+        ),
+        ({"over_time": {"origin_ns": 10**400}}, "origin_ns"),
+        ({"over_time": bins([(HOUR, 1, 1, 1.0, 1), (0, 1, 1, 1.0, 1)], HOUR)}, "the next one at 0"),
+    ],
+)
+def test_what_does_not_agree_is_one_line(tmp_path: Path, change: Json, words: str) -> None:
+    one = a_day()
+    for name, more in change.items():
+        one[name] = one[name] | more
+    with pytest.raises(RecordError, match=words) as refused:
+        VIEW.headline(kept(tmp_path, one))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_part_of_a_file_has_its_rates_and_its_axis() -> None:
+    """An hour into a file: what was before has nothing to show."""
+    rows = [(HOUR + at * SECOND, 50, 1, 1.0, 1) for at in range(10)]
+    cut = {"first_ns": 5 + HOUR, "latest_ns": 5 + HOUR + 10 * SECOND, "seconds": 10.0}
+    found = figures(a_document(**cut, over_time=bins(rows, SECOND)))
+    picture = timeline.over_time("it", "it", found)
+    assert picture is not None
+    assert [row[2] for row in lines(picture.data)] == [50] * 10
+    assert (picture.variables["from"], picture.variables["to"]) == (3600.0, 3610.0)
+
+
+def test_kinds_that_differ_by_little_are_two(tmp_path: Path) -> None:
+    kinds = [late([(0, 1, 2, ns, float(ns), ns, 5)], HOUR, ns) for ns in (1_000_000, 1_001_000)]
+    medians = late([(0, 1, 2, 9, 9.0, 9, 5)], HOUR, 9) | {"of_median": 5.0}
+    run = kept(tmp_path, a_day(late=[*kinds, kinds[0], medians]), a_day())
+    names = {one.part for one in VIEW.figures(run) if one.figure == "anomalies"}
+    assert {"≥ 2 packets of ≥ 1000 µs", "≥ 2 packets of ≥ 1001 µs"} < names
+    assert "≥ 2 packets of ≥ 5 medians" in names
+    keys = [one.key for one in VIEW.figures(run)]
+    assert len(set(keys)) == len(keys)
+    assert {name.split(":")[0] for name in VIEW.sentences(run)} == {
+        "/data/day.rec (1)",
+        "/data/day.rec (2)",
+    }
+
+
+def test_any_name_of_a_file_has_its_picture(tmp_path: Path) -> None:
+    run = kept(tmp_path, *(a_day(f'a"b`c\\d\n\x01{at}.rec') for at in range(2)))
+    page = build_report(run.folder, fake_gnuplot)
+    page_checks.check(page)
+    assert "a?b?c?d??0.rec" in (page.parent / "packets-anomalies.dat").read_text()
+
+
+def test_a_page_has_bars_of_some_files(tmp_path: Path) -> None:
+    many = [a_day(f"{at}.rec", seconds=86_400.0 / (at + 1)) for at in range(60)]
+    [section] = VIEW.sections(kept(tmp_path, *many))
+    by_file = next(one for one in section.pictures if one.name == "packets-anomalies")
+    assert by_file.variables["rows"] == 40
+    assert "59.rec: 120" in plain(by_file.description) and " 19.rec" not in by_file.description
+    assert len([one for one in section.pictures if "over-time" in one.name]) == 8
 
 
 def test_a_broken_document_is_said(tmp_path: Path) -> None:
@@ -282,12 +351,17 @@ def test_gnuplot_draws_them(lab: LabRoot, tmp_path: Path) -> None:
     before = [(-SECOND, 5, 1, 1.0, 1), (0, 5, 2, 3.0, 9_000_000)]
     alone = a_document(over_time=bins([(0, 1, 7, 7.0, 7)], 1), seconds=0.0, late=[])
     unknown = a_document(over_time=bins([(0, 9, None, None, None)], SECOND), latency_ns=None)
-    forms = (a_day(), a_document(over_time=bins(before, SECOND)), alone, unknown)
+    inside = a_day()
+    inside["latency_ns"] = inside["latency_ns"] | {
+        **{"max": 5_000_000, "histogram": [[9984, 10_047, 1], [4_980_736, 5_013_503, 1]]}
+    }
+    assert len(timeline.limits(figures(inside))) == 2
+    forms = (inside, a_day(), a_document(over_time=bins(before, SECOND)), alone, unknown)
     for place, one in enumerate(forms):
         found = figures(one)
         made = [timeline.over_time(f"time-{place}", "it", found)]
         made += [
-            timeline.anomalies(f"late-{place}-{number}", "it", kind, found.seconds * SECOND)
+            timeline.anomalies(f"late-{place}-{number}", "it", kind, found)
             for number, kind in enumerate(found.late or ())
         ]
         for picture in filter(None, made):

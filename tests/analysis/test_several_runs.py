@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import page_checks
 import pytest
@@ -516,10 +517,26 @@ def test_three_runs_have_a_history(tmp_path: Path) -> None:
     assert float(rows[0][5]) < -50 < float(rows[0][6]) and rows[2][5:7] == ["0", "0"]
     assert picture.variables["x_ticks"] == '"2" 1, "3" 2, "1" 3'
     assert threads.startswith("# NAPI threads")
+    # From -50 % up to 0, with ticks that are apart.
+    assert picture.variables["y2_ticks"] == '"−40 %%" -40, "−20 %%" -20, "0 %%" 0'
     made = together.build(folders, tmp_path / "page", fake_gnuplot)
     page_checks.check(made.page)
     assert (tmp_path / "page" / "history-1.svg").exists()
     assert "its difference from the first run of the table" in made.page.read_text()
+
+
+def test_one_name_of_two_states_is_two_curves(tmp_path: Path) -> None:
+    [table, *_] = compared(
+        *(sweep(tmp_path / str(at), scaled(1 + at / 9)) for at in range(3))
+    ).tables
+    baseline, _ = table.settings
+    twice = replace(table, settings=(baseline,) * 9)
+    [(_, picture)] = history.pictures([twice])
+    assert picture.variables["series"] == 8
+    assert list(cast(Sequence[str], picture.variables["titles"]))[:2] == [
+        "baseline (1)",
+        "baseline (2)",
+    ]
 
 
 def test_two_runs_have_none(tmp_path: Path) -> None:

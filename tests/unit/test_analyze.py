@@ -341,7 +341,7 @@ def test_a_run_is_kept_with_its_page(
     printing(a_document())
     results = tmp_path / "results"
     monkeypatch.setenv("SKBLAB_RESULTS", str(results))
-    monkeypatch.setattr(command, "gnuplot", lambda _: fake_gnuplot)
+    monkeypatch.setattr(command, "find_gnuplot", lambda: fake_gnuplot)
     done = skblab_here("analyze", "a.rec", "--late", "2:9us", "--report")
     assert done.returncode == 0, done.stderr
     [folder] = results.iterdir()
@@ -441,6 +441,7 @@ def test_loss_and_reordering(program: Path, tmp_path: Path) -> None:
     assert found.reordered.share == 1 / 8
     # 4 and 8 are lost, so that 5, 6 and 3 have the places of 3, 5 and 6.
     density = found.reordered.density
+    assert density is not None
     assert density.packets == ((-2, 1), (-1, 1), (0, 5), (3, 1)) and density.beyond == 0
 
 

@@ -4,7 +4,8 @@
 //! Packets that come get the numbers that come, in rising order: that is their receive index.
 //! Displacement is the receive index less the packet's own number: below 0 it came early, above 0 late.
 //! A number that no packet has among those that came before, and the next [`THRESHOLD`], is lost and
-//! is nobody's index. Who comes with such a number after all, or is displaced by more, is counted apart.
+//! is nobody's index. Who comes with such a number after all, or would be displaced by more, has no
+//! index either, and is counted apart.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -81,12 +82,20 @@ impl Density {
 
     fn index_one(&mut self, number: u64) {
         let late = u128::from(number) < self.next;
-        if late && !self.owed.remove(&number) {
-            // It was taken for lost.
+        // One that was taken for lost, or that the file has twice.
+        if if late { !self.owed.remove(&number) } else { self.early.contains(&number) } {
             self.beyond += 1;
             return;
         }
-        let index = self.next_index((!late).then_some(number));
+        let found = self.next_index((!late).then_some(number)).and_then(|index| {
+            let by = i64::try_from(i128::from(index) - i128::from(number)).ok()?;
+            (by.unsigned_abs() <= THRESHOLD).then_some((index, by))
+        });
+        let Some((index, by)) = found else {
+            // It has no index, so that it displaces nobody.
+            self.beyond += 1;
+            return;
+        };
         self.next = u128::from(index) + 1;
         if number > index {
             self.early.insert(number);
@@ -94,16 +103,15 @@ impl Density {
         if number != index && !self.early.remove(&index) {
             self.owed.insert(index);
         }
-        let displacement = i128::from(index) - i128::from(number);
-        match i64::try_from(displacement) {
-            Ok(0) => self.in_place += 1,
-            Ok(by) if by.unsigned_abs() <= THRESHOLD => *self.displaced.entry(by).or_default() += 1,
-            _ => self.beyond += 1,
+        if by == 0 {
+            self.in_place += 1;
+        } else {
+            *self.displaced.entry(by).or_default() += 1;
         }
     }
 
     /// The lowest number from the next index on that came before, comes now, or comes soon.
-    fn next_index(&self, now: Option<u64>) -> u64 {
+    fn next_index(&self, now: Option<u64>) -> Option<u64> {
         // There is no such number below the next index.
         let before = self.early.first().copied();
         let known = [before, now].into_iter().flatten().min();
@@ -120,8 +128,8 @@ impl Density {
             }
         }
         // There is one: each packet so far has an index, and a late one has come by now, so that
-        // one of those that came is nobody's.
-        u64::try_from(found).unwrap_or(u64::MAX)
+        // one of those that came is nobody's. Not so if the file has a number twice.
+        u64::try_from(found).ok()
     }
 
     /// As it is printed.
@@ -148,6 +156,7 @@ pub struct DensityReport {
 mod tests {
     use super::*;
     use crate::order::extend;
+    use crate::signed;
     use proptest::prelude::*;
 
     fn of(numbers: &[u64], part: usize) -> Density {
@@ -157,7 +166,9 @@ mod tests {
             for &number in part {
                 extend(&mut runs, number, 1);
             }
-            runs.into_iter().for_each(|run| density.add(run));
+            for run in runs {
+                density.add(run);
+            }
         }
         density.end();
         density
@@ -201,36 +212,49 @@ mod tests {
         let end = u64::MAX;
         assert_eq!(displaced(&[end - 1, end]), [(0, 2)]);
         assert_eq!(displaced(&[end, end - 1]), [(-1, 1), (1, 1)]);
-        // The one of 7 is that of the last number, and the other way round.
-        assert_eq!(of(&[5, end, 7], 1).report().beyond, 2);
+        assert_eq!(of(&[5, end, 7], 1).report().beyond, 1);
+    }
+
+    #[test]
+    fn one_that_is_far_off_displaces_nobody() {
+        let mut numbers = (0..800).filter(|&it| it != 700).collect::<Vec<_>>();
+        numbers.insert(2, 700);
+        let report = of(&numbers, 90).report();
+        assert_eq!((report.packets, report.beyond), (vec![(0, 799)], 1));
+    }
+
+    #[test]
+    fn a_number_twice_is_no_packet_twice() {
+        for numbers in [&[5, 5, 1, 2][..], &[1, 2, 2, 3], &[3, 1, 2, 1, 4], &[u64::MAX, u64::MAX]] {
+            let report = of(numbers, 1).report();
+            let held = report.packets.iter().map(|&(_, count)| count).sum::<u64>();
+            assert_eq!((held + report.beyond, report.beyond), (numbers.len() as u64, 1));
+        }
     }
 
     /// By the definition, packet by packet.
     fn slow(numbers: &[u64]) -> DensityReport {
         let window = usize::try_from(THRESHOLD).unwrap();
         let (mut packets, mut beyond) = (BTreeMap::new(), 0);
-        let mut indices = BTreeSet::new();
-        let mut next = 0_u64;
-        let mut indexed = 0;
+        let (mut indices, mut discarded) = (BTreeSet::new(), BTreeSet::new());
         for (at, &number) in numbers.iter().enumerate() {
             let known = &numbers[..numbers.len().min(at + 1 + window)];
-            if number < next && !indices.contains(&number) {
-                beyond += 1;
-                continue;
-            }
-            let given_up = |it: &u64| *it < next;
-            let index = *known.iter().filter(|it| !given_up(it)).min().unwrap();
-            indices.insert(index);
-            indexed += 1;
-            next = index + 1;
-            let by = i64::try_from(index).unwrap() - i64::try_from(number).unwrap();
-            if by.unsigned_abs() <= THRESHOLD {
-                *packets.entry(by).or_insert(0) += 1;
-            } else {
-                beyond += 1;
+            let last = indices.last().copied();
+            let free = |it: &&u64| last.is_none_or(|last| **it > last) && !discarded.contains(*it);
+            let index = known.iter().filter(free).min().copied();
+            let given_up = last.is_some_and(|last| number < last) && !indices.contains(&number);
+            let by = index.map(|index| signed(index) - signed(number));
+            match (index, by) {
+                (Some(index), Some(by)) if !given_up && by.unsigned_abs() <= THRESHOLD => {
+                    indices.insert(index);
+                    *packets.entry(by).or_insert(0) += 1;
+                }
+                _ => {
+                    discarded.insert(number);
+                    beyond += 1;
+                }
             }
         }
-        assert!(indexed + usize::try_from(beyond).unwrap() >= numbers.len());
         DensityReport { threshold: THRESHOLD, packets: packets.into_iter().collect(), beyond }
     }
 

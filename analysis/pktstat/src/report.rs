@@ -93,7 +93,7 @@ pub struct Reordered {
     /// Extents that are lower bounds.
     pub at_least: u64,
     /// Packets by displacement (RFC 5236).
-    pub density: DensityReport,
+    pub density: Option<DensityReport>,
 }
 
 /// One flow.
@@ -180,6 +180,7 @@ fn unknown(about: &About, whole: &Whole, not_kept: u64) -> BTreeMap<&'static str
         }
     } else if wanted.cut.flow.is_some() {
         unknown.insert("missing", ONE_FLOW);
+        unknown.insert("displacement", ONE_FLOW);
         unknown.insert("lost", ONE_FLOW);
     } else if not_kept > 0 {
         unknown.insert("lost", NOT_KEPT);
@@ -247,7 +248,7 @@ pub fn report(
             share: share(order.reordered(), order.distinct()),
             extent_packets: order.extents().report(),
             at_least: order.at_least(),
-            density: whole.density.report(),
+            density: (!one_flow).then(|| whole.density.report()),
         }),
         first_ns,
         latest_ns: whole.latest_ns,

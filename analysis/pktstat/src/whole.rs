@@ -151,7 +151,10 @@ impl<'a> Whole<'a> {
         }
         for &run in &part.numbers {
             self.order.add(run);
-            self.density.add(run);
+            // Numbers run over all flows: those of one would seem far apart.
+            if self.wanted.cut.flow.is_none() {
+                self.density.add(run);
+            }
         }
         for (at, runs) in part.late.iter().enumerate() {
             let (list, summary) = (&mut self.list, &mut self.summaries[at]);

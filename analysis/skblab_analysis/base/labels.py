@@ -8,6 +8,7 @@ name that is cut stands in full in the table beside its picture.
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Callable, Sequence
 
 # Heights of text in pixels of a picture's width: in SVG, and in PNG, whose points are larger.
@@ -27,6 +28,15 @@ _EMS = {
 }
 _LETTER = 0.64
 _CAPITAL = 0.72
+
+
+# What cannot stand in a script of gnuplot's, or in SVG.
+_UNFIT = re.compile(r'["\\`\x00-\x1f\x7f-\x9f\ud800-\udfff]')
+
+
+def fit(text: str) -> str:
+    """Return a text as a picture can have it: another sign for what cannot stand in its script."""
+    return _UNFIT.sub("?", text)
 
 
 def width(text: str, size: float) -> float:

@@ -3,16 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.real import Real
 
 # Of a run folder.
 FILE = "packets.json"
+
+# The program counts in 64 bits; what lies between two moments takes one more.
+Natural = Annotated[int, Field(ge=0, lt=2**64)]
+Counted = Annotated[int, Field(ge=1, lt=2**64)]
+Moment = Annotated[int, Field(gt=-(2**65), lt=2**65)]
+
+
+def _rising(begins: Sequence[int], width_ns: int) -> None:
+    """Raise ValueError unless bins of a width begin one after the other."""
+    for before, begin in pairwise(begins):
+        if begin - before < width_ns:
+            raise ValueError(f"a bin of {width_ns} ns begins at {before}, the next one at {begin}")
 
 
 class Times(Closed):
@@ -22,14 +35,34 @@ class Times(Closed):
     beyond them. `histogram`: smallest and largest value of a bucket, and how many are in it.
     """
 
-    count: NonNegativeInt
-    negative: NonNegativeInt
-    min: NonNegativeInt | None
+    count: Natural
+    negative: Natural
+    min: Natural | None
     mean: Real | None
     sd: Real | None
-    max: NonNegativeInt | None
-    percentiles: Mapping[str, NonNegativeInt]
-    histogram: tuple[tuple[NonNegativeInt, NonNegativeInt, PositiveInt], ...]
+    max: Natural | None
+    percentiles: Mapping[str, Natural]
+    histogram: tuple[tuple[Natural, Natural, Counted], ...]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        before = -1
+        for low, high, _ in self.histogram:
+            if not before < low <= high:
+                raise ValueError(f"a bucket of {low} … {high} follows one that ends at {before}")
+            before = high
+        held = sum(count for *_, count in self.histogram)
+        if held != self.count:
+            raise ValueError(f"the buckets hold {held} of {self.count} values")
+        ends = (self.min, self.max)
+        if not self.histogram:
+            if ends != (None, None):
+                raise ValueError("no value, and a smallest or a largest one")
+            return self
+        for end, (low, high, _) in zip(ends, (self.histogram[0], self.histogram[-1]), strict=True):
+            if end is None or not low <= end <= high:
+                raise ValueError(f"{end} is not in the bucket of {low} … {high}")
+        return self
 
 
 class Density(Closed):
@@ -39,22 +72,23 @@ class Density(Closed):
     those that are displaced by more than `threshold`, or came so many packets after their turn.
     """
 
-    threshold: PositiveInt
-    packets: tuple[tuple[int, PositiveInt], ...]
-    beyond: NonNegativeInt
+    threshold: Counted
+    packets: tuple[tuple[Moment, Counted], ...]
+    beyond: Natural
 
 
 class Reordered(Closed):
     """Packets that came after a higher number, and by how many packets (RFC 4737).
 
-    `share` is of all new packets; `at_least` extents are lower bounds.
+    `share` is of all new packets; `at_least` extents are lower bounds. Of one flow among several
+    there is no `density`.
     """
 
-    count: NonNegativeInt
+    count: Natural
     share: Real | None
     extent_packets: Times
-    at_least: NonNegativeInt
-    density: Density
+    at_least: Natural
+    density: Density | None
 
 
 class Anomaly(Closed):
@@ -64,15 +98,15 @@ class Anomaly(Closed):
     or ends within an anomaly that is open there.
     """
 
-    place: NonNegativeInt
-    sequence: NonNegativeInt | None
-    packets: PositiveInt
-    first_ns: int
-    last_ns: int
-    duration_ns: NonNegativeInt
-    min_ns: NonNegativeInt
+    place: Natural
+    sequence: Natural | None
+    packets: Counted
+    first_ns: Moment
+    last_ns: Moment
+    duration_ns: Natural
+    min_ns: Natural
     mean_ns: Real
-    max_ns: NonNegativeInt
+    max_ns: Natural
     open_begin: bool
     open_end: bool
 
@@ -80,10 +114,10 @@ class Anomaly(Closed):
 class Durations(Closed):
     """How long anomalies last: from the arrival of the first packet to that of the last."""
 
-    total: NonNegativeInt
-    min: NonNegativeInt | None
+    total: Natural
+    min: Natural | None
     mean: Real | None
-    max: NonNegativeInt | None
+    max: Natural | None
 
 
 class LateBin(Closed):
@@ -92,21 +126,26 @@ class LateBin(Closed):
     `begin_ns` is after the origin.
     """
 
-    begin_ns: int
-    anomalies: PositiveInt
-    packets: PositiveInt
-    min_ns: NonNegativeInt
+    begin_ns: Moment
+    anomalies: Counted
+    packets: Counted
+    min_ns: Natural
     mean_ns: Real
-    max_ns: NonNegativeInt
-    longest_ns: NonNegativeInt
+    max_ns: Natural
+    longest_ns: Natural
 
 
 class LateOverTime(Closed):
     """Bins of one width in which anomalies begin, in order; `origin_ns` as in `OverTime`."""
 
-    width_ns: PositiveInt
-    origin_ns: int
+    width_ns: Counted
+    origin_ns: Moment
     rows: tuple[LateBin, ...]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        _rising([row.begin_ns for row in self.rows], self.width_ns)
+        return self
 
 
 class Late(Closed):
@@ -116,11 +155,11 @@ class Late(Closed):
     of all. `longest` are up to ten of them, by packets.
     """
 
-    least: PositiveInt
-    late_ns: NonNegativeInt
+    least: Counted
+    late_ns: Natural
     of_median: Real | None
-    count: NonNegativeInt
-    packets: NonNegativeInt
+    count: Natural
+    packets: Natural
     share: Real | None
     open_begin: bool
     open_end: bool
@@ -132,33 +171,48 @@ class Late(Closed):
 class Flow(Closed):
     """New packets of a flow, and their latency."""
 
-    flow: NonNegativeInt
-    packets: PositiveInt
-    bytes: NonNegativeInt
+    flow: Natural
+    packets: Counted
+    bytes: Natural
     seconds: Real
     rate: Real | None
-    min_ns: NonNegativeInt | None
+    min_ns: Natural | None
     mean_ns: Real | None
     sd_ns: Real | None
-    max_ns: NonNegativeInt | None
+    max_ns: Natural | None
 
 
 class Bin(Closed):
     """Packets that came in one bin, and their latency; `begin_ns` is after the origin."""
 
-    begin_ns: int
-    packets: NonNegativeInt
-    min_ns: NonNegativeInt | None
+    begin_ns: Moment
+    packets: Natural
+    min_ns: Natural | None
     mean_ns: Real | None
-    max_ns: NonNegativeInt | None
+    max_ns: Natural | None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        known = {value is not None for value in (self.min_ns, self.mean_ns, self.max_ns)}
+        if len(known) > 1 or (known == {True} and not self.packets):
+            raise ValueError("a latency of no packet, or a part of one")
+        return self
 
 
 class OverTime(Closed):
-    """Bins of one width, in order and without a gap; `origin_ns` is when the first packet came."""
+    """Bins of one width, in order and without a gap.
 
-    width_ns: PositiveInt
-    origin_ns: int
+    `origin_ns` is when the first packet of the file came, of whatever kind.
+    """
+
+    width_ns: Counted
+    origin_ns: Moment
     rows: tuple[Bin, ...]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        _rising([row.begin_ns for row in self.rows], self.width_ns)
+        return self
 
 
 class FileFigures(Closed):
@@ -173,23 +227,23 @@ class FileFigures(Closed):
     format: Literal["records", "timestamps", "pairs"]
     troubles: tuple[str, ...]
     unknown: Mapping[str, str]
-    received: NonNegativeInt
-    packets: NonNegativeInt
-    bytes: NonNegativeInt | None
-    duplicates: NonNegativeInt | None
-    too_old: NonNegativeInt | None
-    beyond: NonNegativeInt | None
-    other_transmission: NonNegativeInt | None
-    foreign: NonNegativeInt | None
-    not_by_kernel: NonNegativeInt | None
-    bad_times: NonNegativeInt
-    not_kept: NonNegativeInt
-    missing: NonNegativeInt | None
-    lost: NonNegativeInt | None
+    received: Natural
+    packets: Natural
+    bytes: Natural | None
+    duplicates: Natural | None
+    too_old: Natural | None
+    beyond: Natural | None
+    other_transmission: Natural | None
+    foreign: Natural | None
+    not_by_kernel: Natural | None
+    bad_times: Natural
+    not_kept: Natural
+    missing: Natural | None
+    lost: Natural | None
     lost_share: Real | None
     reordered: Reordered | None
-    first_ns: int | None
-    latest_ns: int | None
+    first_ns: Moment | None
+    latest_ns: Moment | None
     seconds: Real
     rate: Real | None
     latency_ns: Times | None

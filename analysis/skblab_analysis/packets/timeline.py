@@ -31,10 +31,13 @@ MOST = 500
 # Limits that are drawn beside latency, and of which anomalies have a picture.
 LIMITS = 2
 NS_PER_S = 1e9
+NS_PER_US = 1e3
 # Units of the time axis, the largest first: nanoseconds, name.
 UNITS = ((3600e9, "hours"), (60e9, "minutes"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 # An axis has a unit of which it shows at least so many.
 FEWEST = 2
+# Of an axis, what may be without packets before the first ones.
+EMPTY = 0.1
 
 Row = TypeVar("Row", Bin, LateBin)
 
@@ -49,11 +52,15 @@ class TimeAxis:
     name: str
 
     @classmethod
-    def of(cls, groups: Sequence[Group[Row]], to_ns: float = 0.0) -> TimeAxis:
-        """Return one for all groups, and for times up to `to_ns`."""
-        # Packets that came before the first one of a file: a clock was set back, or threads wrote.
-        low = min(0, *(group.begin_ns for group in groups))
-        high = max(to_ns, *(group.begin_ns + group.width_ns for group in groups))
+    def of(cls, found: FileFigures) -> TimeAxis:
+        """Return one for all packets of a file that were looked at."""
+        rows, width = found.over_time.rows, found.over_time.width_ns
+        # Some came before the first one of a file: a clock was set back, or threads wrote.
+        low = min(0, rows[0].begin_ns)
+        high = max(rows[-1].begin_ns + width, 1)
+        if rows[0].begin_ns > (high - low) * EMPTY:
+            # A part of the file: what was before has nothing to show.
+            low = rows[0].begin_ns
         long = (one for one in UNITS if high - low >= FEWEST * one[0])
         unit_ns, name = next(long, UNITS[-1])
         return cls(unit_ns, low / unit_ns, high / unit_ns, name)
@@ -121,7 +128,11 @@ def width_ns(found: FileFigures) -> int | None:
 
 def limit_name(late: Late) -> str:
     """Return what an anomaly is, as tables have it."""
-    return f"≥ {late.least} packets of ≥ {quantity(late.late_ns, 'ns')}"
+    # With all digits: two kinds of a file may differ by little.
+    limit = f"{late.late_ns / NS_PER_US:.10g} µs"
+    if late.of_median is not None:
+        limit = f"{late.of_median:g} medians"
+    return f"≥ {late.least} packets of ≥ {limit}"
 
 
 def limits(found: FileFigures) -> list[Late]:
@@ -138,8 +149,9 @@ def over_time(name: str, title: str, found: FileFigures) -> Picture | None:
     made = groups(found.over_time.rows, found.over_time.width_ns)
     if not made:
         return None
-    axis = TimeAxis.of(made)
-    rates = [_rate(group, found.seconds * NS_PER_S) for group in made]
+    axis = TimeAxis.of(found)
+    ends = _ends(found)
+    rates = [_rate(group, *ends) for group in made]
     latency = [group.latency() for group in made]
     known = [value for values in latency for value in values if value is not None]
     low, high = decades(min(known), max(known)) if known else (1.0, 10.0)
@@ -172,9 +184,21 @@ def over_time(name: str, title: str, found: FileFigures) -> Picture | None:
     )
 
 
-def _rate(group: Group[Bin], span_ns: float) -> float | None:
+def _ends(found: FileFigures) -> tuple[float, float]:
+    """Return when the first and the latest packet came that were looked at, after the origin."""
+    origin_ns = found.over_time.origin_ns
+    if found.first_ns is None or found.latest_ns is None:
+        return 0.0, 0.0
+    # The first one of the file may not be the earliest.
+    return min(found.first_ns - origin_ns, found.over_time.rows[0].begin_ns), (
+        found.latest_ns - origin_ns
+    )
+
+
+def _rate(group: Group[Bin], first_ns: float, latest_ns: float) -> float | None:
     """Return packets a second; None where the data fill less than half of its time."""
-    begin, end = max(group.begin_ns, 0), min(group.begin_ns + group.width_ns, span_ns)
+    begin = max(group.begin_ns, first_ns)
+    end = min(group.begin_ns + group.width_ns, latest_ns)
     if end - begin < group.width_ns / 2:
         return None
     return sum(row.packets for row in group.rows) / ((end - begin) / NS_PER_S)
@@ -188,12 +212,12 @@ def _in_words(found: FileFigures, bins: int) -> str:
     return f"{'; '.join(said)}."
 
 
-def anomalies(name: str, title: str, late: Late, span_ns: float) -> Picture | None:
-    """Return the anomalies of one kind over time; None if there is none."""
+def anomalies(name: str, title: str, late: Late, found: FileFigures) -> Picture | None:
+    """Return the anomalies of one kind over time, as long as its file; None if there is none."""
     made = groups(late.over_time.rows, late.over_time.width_ns)
     if not made:
         return None
-    axis = TimeAxis.of(made, span_ns)
+    axis = TimeAxis.of(found)
     latency = [group.latency() for group in made]
     known = [value for values in latency for value in values if value is not None]
     low, high = decades(min(*known, max(late.late_ns, SMALLEST) * 0.999), max(known))

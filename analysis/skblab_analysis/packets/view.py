@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from skblab_analysis.base import labels
 from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.checked import read
 from skblab_analysis.base.pictures import COLOURS, Picture
@@ -27,7 +28,7 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.formats.analyze import FILE, AnalyzeDocument, FileFigures, Late
 from skblab_analysis.formats.summary import Figure
-from skblab_analysis.load import Run
+from skblab_analysis.load import Run, once
 from skblab_analysis.packets import curves, tables, timeline
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -35,11 +36,14 @@ MEASURE = "packets"
 BY_FILE = "packets-anomalies"
 # Files that have pictures over time of their own: a page is no atlas.
 DRAWN = len(COLOURS)
+# Files that have a bar: those with the most anomalies.
+MOST_BARS = 40
 SECONDS_A_DAY = 86_400
 COLUMNS = ("packets", "duration", "lost", "reordered", "mean", "median", "p99", "p99.9", "max")
 LATE_COLUMNS = ("anomalies", "a day", "late packets in these", "of all", "longest", "open")
 
 
+@once
 def load(run: Run) -> tuple[FileFigures, ...]:
     """Return the figures of the files of a run, none of one without; RecordError if broken."""
     path = run.folder / FILE
@@ -49,12 +53,17 @@ def load(run: Run) -> tuple[FileFigures, ...]:
 def names(files: Sequence[FileFigures]) -> list[str]:
     """Return what files are called: by their names alone, where these tell them apart."""
     short = [Path(one.file).name for one in files]
-    return short if len(set(short)) == len(short) else [one.file for one in files]
+    found = short if len(set(short)) == len(short) else [one.file for one in files]
+    # Some may be given twice.
+    return [
+        f"{name} ({place})" if found.count(name) > 1 else name
+        for place, name in enumerate(found, 1)
+    ]
 
 
-def kinds(one: FileFigures) -> Iterator[tuple[str, Late]]:
-    """Yield the kinds of anomalies that a file was searched for, by their names."""
-    return ((timeline.limit_name(late), late) for late in one.late or ())
+def kinds(one: FileFigures) -> dict[str, Late]:
+    """Return the kinds of anomalies that a file was searched for, by their names."""
+    return {timeline.limit_name(late): late for late in one.late or ()}
 
 
 def a_day(late: Late, took: float) -> float | None:
@@ -86,12 +95,17 @@ def _late_row(one: FileFigures, late: Late | None) -> tuple[str, ...]:
     daily = a_day(late, one.seconds)
     return (
         _number(late.count),
-        _number(daily, 0 if daily is None or daily >= 10 else 1),
+        _daily(daily),
         _number(late.packets),
         share(late.share),
         quantity(late.duration_ns.max, "ns"),
         tables.OPEN[late.open_begin, late.open_end],
     )
+
+
+def _daily(daily: float | None) -> str:
+    whole = daily is None or daily >= 10 or daily == round(daily)
+    return _number(daily, 0 if whole else 1)
 
 
 def _number(value: float | None, digits: int = 0) -> str:
@@ -135,45 +149,46 @@ def _tables(files: Sequence[FileFigures]) -> Iterator[ByFile]:
     called = list(zip(names(files), files, strict=True))
     rows = tuple(Cells(name=name, figures=_row(one)) for name, one in called)
     yield ByFile("Packets by file, and their latency", ["file", *COLUMNS], rows)
-    for kind in dict.fromkeys(name for one in files for name, _ in kinds(one)):
+    for kind in dict.fromkeys(name for one in files for name in kinds(one)):
         rows = tuple(
-            Cells(name=name, figures=_late_row(one, dict(kinds(one)).get(kind)))
-            for name, one in called
+            Cells(name=name, figures=_late_row(one, kinds(one).get(kind))) for name, one in called
         )
         yield ByFile(f"Anomalies ({kind}) by file", ["file", *LATE_COLUMNS], rows)
 
 
 def _by_file(files: Sequence[FileFigures]) -> Picture | None:
     """Return anomalies a day by file, of the first kind; None where there is nothing to compare."""
+    kind = next((name for one in files for name in kinds(one)), "")
     found = [
-        (name, one.late[0], daily)
+        (labels.fit(name), late, daily)
         for name, one in zip(names(files), files, strict=True)
-        if one.late and (daily := a_day(one.late[0], one.seconds)) is not None
+        if (late := kinds(one).get(kind)) and (daily := a_day(late, one.seconds)) is not None
     ]
     if len(found) < 2:
         return None
-    kind = timeline.limit_name(found[0][1])
+    most = sorted(found, key=lambda one: -one[2])[:MOST_BARS]
     return bars(
         BY_FILE,
         "Anomalies by file",
         f"Anomalies a day ({kind}), and the longest",
         [
-            Bar(name, daily, f"{number(daily)}, {quantity(late.duration_ns.max, 'ns')}")
+            Bar(name, daily, f"{_daily(daily)}, {quantity(late.duration_ns.max, 'ns')}")
             for name, late, daily in found
+            if (name, late, daily) in most
         ],
         compared=False,
     )
 
 
 def _of_file(one: FileFigures, name: str, place: int) -> tuple[OfFile, list[Picture]]:
-    drawn = timeline.over_time(f"packets-over-time{suffix(place)}", name, one)
-    span_ns = one.seconds * timeline.NS_PER_S
+    title = labels.fit(name)
+    drawn = timeline.over_time(f"packets-over-time{suffix(place)}", title, one)
     apart = [
         picture
         for number_, late in enumerate((one.late or ())[: timeline.LIMITS], 1)
         if (
             picture := timeline.anomalies(
-                f"packets-anomalies-{number_}{suffix(place)}", name, late, span_ns
+                f"packets-anomalies-{number_}{suffix(place)}", title, late, one
             )
         )
     ]
@@ -193,7 +208,8 @@ def _sections(run: Run) -> list[Section]:
     if not files:
         return []
     called = names(files)
-    distributions = list(curves.pictures(list(zip(called, files, strict=True))))
+    titles = list(map(labels.fit, called))
+    distributions = list(curves.pictures(list(zip(titles, files, strict=True))))
     by_file = _by_file(files)
     drawn = [
         _of_file(one, name, place)
@@ -298,7 +314,7 @@ def _figures(run: Run) -> Iterator[Figure]:
                 found += [("min", part, "ns", times.min), ("mean", part, "ns", times.mean)]
                 found += [(f"p{of}", part, "ns", value) for of, value in times.percentiles.items()]
                 found.append(("max", part, "ns", times.max))
-        for part, late in kinds(one):
+        for part, late in kinds(one).items():
             found += [
                 ("anomalies", part, "count/s", late.count / one.seconds if one.seconds else None),
                 ("packets in anomalies", part, "1", late.share),

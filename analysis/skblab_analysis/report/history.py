@@ -27,18 +27,21 @@ def pictures(tables: Sequence[Compared]) -> Iterator[tuple[int, Picture]]:
 
 
 def shown(settings: Sequence[Shared]) -> list[Shared]:
-    """Return the settings that are drawn: those that change most, in their order."""
+    """Return the settings that are drawn: those that change most, in their order.
 
-    def changes(name: str) -> float:
-        [shared] = [one for one in settings if one.setting == name]
-        return max(abs(_percent(line).value or 0.0) for line in shared.lines)
+    One name may be of two, of different states.
+    """
+    by_place = {str(place): shared for place, shared in enumerate(settings)}
 
-    chosen = lines.chosen([shared.setting for shared in settings], None, changes)
-    return [shared for shared in settings if shared.setting in chosen]
+    def changes(place: str) -> float:
+        return max(abs(_percent(line).value or 0.0) for line in by_place[place].lines)
+
+    return [by_place[place] for place in lines.chosen(list(by_place), None, changes)]
 
 
 def _picture(table: Compared, settings: Sequence[Shared], name: str) -> Picture:
     drawn = shown(settings)
+    names = [shared.setting for shared in drawn]
     every = list(chain.from_iterable(shared.lines for shared in drawn))
     # Runs stand in the order in which they began, however they were named.
     order = sorted({(line.started, line.number) for line in every})
@@ -49,7 +52,10 @@ def _picture(table: Compared, settings: Sequence[Shared], name: str) -> Picture:
     low, high = min(differences), max(differences)
     room = (high - low or 1.0) * 0.05
     differs = Axis(
-        low - room, high + room, ticks(linear(low, high or low + 1.0), "%"), "Against the first"
+        low - room,
+        high + room,
+        ticks(linear(low, high if high > low else low + 1.0), "%"),
+        "Against the first",
     )
     return lines.lines(
         name,
@@ -59,13 +65,13 @@ def _picture(table: Compared, settings: Sequence[Shared], name: str) -> Picture:
         (Axis.from_zero(most, table.title.partition(":")[0], unit), differs),
         [
             (
-                shared.setting,
+                name if names.count(name) == 1 else f"{name} ({names[:place].count(name) + 1})",
                 [
                     Point(places[line.number], _value(line), _percent(line))
                     for line in sorted(shared.lines, key=lambda line: places[line.number])
                 ],
             )
-            for shared in drawn
+            for place, (name, shared) in enumerate(zip(names, drawn, strict=True))
         ],
     )
 

@@ -162,7 +162,8 @@ def _rows(name: str, found: FileFigures) -> Iterator[dict[str, object]]:
                 "rate": row.packets / (over_time.width_ns / _NS_PER_S),
             }
     elif name == "displacement":
-        for places, packets in found.reordered.density.packets if found.reordered else ():
+        density = found.reordered.density if found.reordered else None
+        for places, packets in density.packets if density else ():
             yield {**file, "places": places, "packets": packets}
     elif name == "flows":
         yield from ({**file, **flow.model_dump()} for flow in found.flows or ())

@@ -12,7 +12,7 @@ import typer
 
 from skblab.commands.options import AsJson, echo
 from skblab.lab import labroot, tools
-from skblab.lab.drawing import gnuplot
+from skblab.lab.drawing import Gnuplot, NoGnuplotError, find_gnuplot
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import EXIT_NO
 
@@ -81,7 +81,7 @@ def analyze(
     bins: Annotated[
         int,
         typer.Option(
-            min=2, max=20_000, help="Bins of latency and rate over time, at most so many."
+            min=2, max=20_000, help="Bins of packets, and of anomalies, over time: at most so many."
         ),
     ] = 1000,
     threads: Annotated[
@@ -141,20 +141,28 @@ def analyze(
             raise typer.BadParameter("--parquet has all anomalies: leave one of both out")
         found = written.write(program, files, asked, parquet)
     document = AnalyzeDocument(files=found)
-    page = build_report(kept.keep(document, asked, reporter), gnuplot(root)) if report else None
     if as_json:
         echo(document)
-        if page is not None:
-            typer.echo(f"Report: {page}", err=True)
     else:
         console = printer()
         for file in found:
             for part in tables.of_file(file):
                 console.print(part, soft_wrap=isinstance(part, str), markup=False)
-        if page is not None:
-            console.print(f"Report: {page}", soft_wrap=True)
+    # Once all figures are printed: whatever becomes of pictures, these are there.
+    if report:
+        page = build_report(kept.keep(document, asked, reporter), drawing(reporter))
+        typer.echo(f"Report: {page}", err=as_json)
     troubles = [(file.file, trouble) for file in found for trouble in file.troubles]
     for name, trouble in troubles:
         typer.echo(f"skblab: {name}: {trouble}", err=True)
     if troubles:
         raise typer.Exit(EXIT_NO)
+
+
+def drawing(reporter: Reporter) -> Gnuplot | None:
+    """Return what draws pictures, which needs no root rights; None, and why, if nothing does."""
+    try:
+        return find_gnuplot()
+    except NoGnuplotError as error:
+        reporter.say(f"the page has no pictures: {error}")
+        return None
