@@ -112,6 +112,7 @@ PRINTED: dict[str, tuple[Value, str]] = {
         "powersave",
         "offered performance powersave\ncpu0/cpufreq/scaling_governor=performance\n",
     ),
+    "idle_states": (1, "cpu0/cpuidle/state0/disable=0\ncpu0/cpuidle/state1/disable=1\n"),
     "smt": (True, "offered\nsmt/control=on\n"),
     "load": ("20 on 2-3", "load 20@0-1\nonline 0-3\n"),
     "workqueue_cpus": ("1-2", "00000000,0000000f\n0-3\n"),

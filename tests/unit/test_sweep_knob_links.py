@@ -85,6 +85,22 @@ def test_smt_that_there_is_not() -> None:
         knob.state("offered\nsmt/control=notsupported\n")
 
 
+def test_idle_states_from_the_shallowest_on() -> None:
+    knob = KNOBS["idle_states"]
+    files = [f"cpu{cpu}/cpuidle/state{number}/disable" for cpu in (0, 10) for number in (0, 1, 12)]
+    before = knob.state("".join(f"{file}=0\n" for file in files))
+    wanted = dict(word.split("=") for word in knob.wanted(MACHINE, 2, before).split())
+    assert wanted == {file: str(int("state12" in file)) for file in files}
+    assert f"echo 1 >/sys/devices/system/cpu/{files[2]}" in knob.restore(
+        MACHINE, knob.wanted(MACHINE, 1, before)
+    )
+    knob.fits("".join(f"{file}=0\n" for file in files), 13)
+    with pytest.raises(Unable, match="a CPU has 13 idle states, not 14"):
+        knob.fits("".join(f"{file}=0\n" for file in files), 14)
+    with pytest.raises(Unable, match="no CPU has idle states"):
+        knob.state(f"{UNABLE} no CPU has idle states that Linux chooses\n")
+
+
 def test_load_takes_a_program() -> None:
     knob = KNOBS["load"]
     assert knob.state("load 40\n") == "40" == knob.wanted(MACHINE, 40, "0")

@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs of the processors themselves, in /sys/devices/system/cpu: frequency governor, SMT.
+"""Knobs of the processors, in /sys/devices/system/cpu: frequency governor, SMT, idle states.
 
 A state is `path=word` words; a path is relative to that folder.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Unable, able, joined, parted
+from skblab.knobs.base import (
+    ON_OFF,
+    UNABLE,
+    Between,
+    Check,
+    Choice,
+    Family,
+    Independent,
+    Unable,
+    able,
+    joined,
+    parted,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 
 FOLDER = "/sys/devices/system/cpu"
+# Whether a CPU may not enter one of its idle states.
+_IDLE = "cpu{}/cpuidle/state{}/disable"
+_DISABLED = re.compile(r"cpu\d{1,4}/cpuidle/state\d{1,2}/disable=[01]")
 
 
 @dataclass(frozen=True)
@@ -71,15 +87,78 @@ class Processor:
 
     def restore(self, machine: Machine, state: str) -> str:
         """Write each file."""
-        found = parted(state).items()
-        return "\n".join(
-            f"echo {shlex.quote(word)} >{shlex.quote(f'{FOLDER}/{path}')}" for path, word in found
-        )
+        return _writes(state)
 
     def by_hand(self, value: Value) -> str:
         """Return what writes the word."""
         write = "| tee " if "*" in self.files else ">"
         return f"echo {self.words[value]} {write}{FOLDER}/{self.files}"
+
+
+def _writes(state: str) -> str:
+    """Return a script that writes each word of a state to its file."""
+    return "\n".join(
+        f"echo {shlex.quote(word)} >{shlex.quote(f'{FOLDER}/{path}')}"
+        for path, word in parted(state).items()
+    )
+
+
+@dataclass(frozen=True)
+class IdleStates(Independent):
+    """The idle states of each CPU that the kernel may choose: so many, from the shallowest on."""
+
+    name: str = "idle_states"
+    sentence: str = (
+        "Idle states (C-states) that a CPU may enter, from the shallowest on; 1: it polls, or "
+        "enters the first one only."
+    )
+    check: Check = field(default_factory=lambda: Between(1, 16, 1))
+    needs: str = "CPUs with idle states that Linux chooses"
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print `path=1` for each state that is disabled, and `path=0` for each other one."""
+        return (
+            f"(cd {FOLDER}; found=; for file in {_IDLE.format('*', '*')}; do "
+            '[ -e "$file" ] || continue; found=1; echo "$file=$(cat "$file")"; done; '
+            f"[ \"$found\" ] || echo '{UNABLE} no CPU has idle states that Linux chooses')"
+        )
+
+    def state(self, printed: str) -> str:
+        """Return `path=0` and `path=1` words."""
+        words = able(printed).split()
+        for word in words:
+            if not _DISABLED.fullmatch(word):
+                raise ValueError(f"{word!r}: expected such as {_IDLE.format(0, 1)}=0")
+        return " ".join(sorted(words))
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable for more states than any CPU has."""
+        have = 1 + max(_number(path) for path in parted(self.state(printed)))
+        if int(str(value)) > have:
+            raise Unable(f"a CPU has {have} idle states, not {value}")
+
+    def likely(self, machine: Machine) -> str:
+        """Return the second state of the first CPU."""
+        return f"{_IDLE.format(0, 1)}="
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return which states are disabled."""
+        return joined((path, int(_number(path) >= int(str(value)))) for path in parted(before))
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Write each file."""
+        return _writes(state)
+
+    def by_hand(self, value: Value) -> str:
+        """Return what disables the deeper states."""
+        file = f"{FOLDER}/{_IDLE.format('*', 'N')}"
+        return f"echo 1 | tee {file}, for each N from {value} on; echo 0 for each other one"
+
+
+def _number(path: str) -> int:
+    """Return the number of an idle state by its path."""
+    return int(path.rpartition("/state")[2].partition("/")[0])
 
 
 _GOVERNORS = ("performance", "powersave", "schedutil", "ondemand", "conservative")
@@ -104,4 +183,4 @@ _PROCESSORS = (
         needs="CPUs with SMT",
     ),
 )
-FAMILY = Family(110, _PROCESSORS)
+FAMILY = Family(110, (*_PROCESSORS, IdleStates()))
