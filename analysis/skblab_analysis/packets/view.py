@@ -138,7 +138,7 @@ class Shown:
 
     tables: tuple[ByFile, ...]
     curves: list[tuple[str, str]]
-    by_file: str | None
+    by_file: Picture | None
     files: tuple[OfFile, ...]
     more: int
     file: str
@@ -169,8 +169,8 @@ def _by_file(files: Sequence[FileFigures]) -> Picture | None:
     most = sorted(found, key=lambda one: -one[2])[:MOST_BARS]
     return bars(
         BY_FILE,
-        "Anomalies by file",
-        f"Anomalies a day ({kind}), and the longest",
+        f"Anomalies by file, {kind}",
+        "Anomalies a day, and the longest",
         [
             Bar(name, daily, f"{_daily(daily)}, {quantity(late.duration_ns.max, 'ns')}")
             for name, late, daily in found
@@ -218,7 +218,7 @@ def _sections(run: Run) -> list[Section]:
     shown = Shown(
         tables=tuple(_tables(files)),
         curves=[(picture.name, picture.title) for picture in distributions],
-        by_file=by_file.name if by_file else None,
+        by_file=by_file,
         files=tuple(one for one, _ in drawn),
         more=max(len(files) - DRAWN, 0),
         file=FILE,
