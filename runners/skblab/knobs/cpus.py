@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from skblab.knobs.base import Form
+from skblab.knobs.base import Form, Unable
 from skblab.knobs.values import Value
 
 NONE = "none"
@@ -43,12 +44,31 @@ def same(listed: str) -> str:
     return text(parse(listed.strip()))
 
 
+def mask(bits: int) -> str:
+    """Return a mask of CPUs with commas between words of 32 bits, as the kernel wants it."""
+    words = [f"{bits & 0xFFFFFFFF:x}"]
+    while bits := bits >> 32:
+        words[-1] = words[-1].zfill(8)
+        words.append(f"{bits & 0xFFFFFFFF:x}")
+    return ",".join(reversed(words))
+
+
+def present(wanted: Iterable[int], there: Sequence[int], said: str = "there are") -> None:
+    """Raise Unable for the first CPU that is not there; `said` tells of those that are."""
+    absent = next((cpu for cpu in wanted if cpu not in there), None)
+    if absent is not None:
+        raise Unable(f"there is no CPU {absent}; {said} {text(there)}")
+
+
+@dataclass(frozen=True)
 class Cpus:
-    """Values that are a list of CPUs, or none."""
+    """Values that are a list of CPUs, or a word: none, unless it is another one."""
+
+    word: str = NONE
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if it is no such list."""
-        if value == NONE:
+        if value == self.word:
             return value
         if isinstance(value, str) and value:
             parse(value)
@@ -57,9 +77,9 @@ class Cpus:
 
     @property
     def forms(self) -> Sequence[Form]:
-        """None, or a list."""
-        return [Form(NONE), Form("0-2,7", "a list of CPUs")]
+        """The word, or a list."""
+        return [Form(self.word), Form("0-2,7", "a list of CPUs")]
 
     def __str__(self) -> str:
         """Return them in words."""
-        return f"'{NONE}', or CPUs such as '2' or '0-2,7'"
+        return f"'{self.word}', or CPUs such as '2' or '0-2,7'"

@@ -96,8 +96,8 @@ class IrqAffinity:
         irqs = json.loads(self.state(printed))["irqs"].values()
         online = cpus.parse(printed.partition("online ")[2].partition("\n")[0])
         one = _ALL.fullmatch(str(value))
-        if one and int(one[1]) not in online:
-            raise Unable(f"there is no CPU {one[1]}; online are {cpus.text(online)}")
+        if one:
+            cpus.present([int(one[1])], online, "online are")
         if value == BALANCED and "irqbalance installed" not in printed:
             raise Unable("irqbalance is not installed")
         if value == FAR and (near := [irq["name"] for irq in irqs if not irq["far"]]):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.knobs import cpus
-from skblab.knobs.base import Between, Check, Family, Form, Independent, Unable, able
+from skblab.knobs.base import Between, Check, Family, Form, Independent, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 from skblab_analysis.base.whole import whole
@@ -74,9 +74,7 @@ class Load(Independent):
         self.state(printed)
         online = cpus.parse(printed.split()[3])
         _, some = _parts(value)
-        absent = [cpu for cpu in cpus.parse(some) if cpu not in online]
-        if absent:
-            raise Unable(f"there is no CPU {absent[0]}; online are {cpus.text(online)}")
+        cpus.present(cpus.parse(some), online, "online are")
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the percentage, and of which CPUs."""

@@ -142,9 +142,7 @@ class Napi:
         possible = cpus.parse(json.loads(self.state(printed))["possible"])
         for wanted in value if isinstance(value, tuple) else (value,):
             if self.name == "napi_cpus" and wanted not in (ALL, EACH):
-                absent = [cpu for cpu in cpus.parse(str(wanted)) if cpu not in possible]
-                if absent:
-                    raise Unable(f"there is no CPU {absent[0]}; there are {cpus.text(possible)}")
+                cpus.present(cpus.parse(str(wanted)), possible)
 
     def likely(self, machine: Machine) -> str:
         """Return one instance for each device."""

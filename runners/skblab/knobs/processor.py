@@ -55,9 +55,7 @@ class Processor:
         offered = f'echo "offered $(cat {FOLDER}/{self.offered} 2>/dev/null)"'
         return (
             f"(cd {FOLDER}; found=; {offered if self.offered else 'echo offered'}; "
-            f"for file in {self.files}; do "
-            '[ -e "$file" ] || continue; found=1; echo "$file=$(cat "$file")"; done; '
-            f"[ \"$found\" ] || echo '{UNABLE} {self.absent}')"
+            f"{_reads(self.files, self.absent)})"
         )
 
     def state(self, printed: str) -> str:
@@ -95,6 +93,15 @@ class Processor:
         return f"echo {self.words[value]} {write}{FOLDER}/{self.files}"
 
 
+def _reads(files: str, absent: str) -> str:
+    """Return what prints `path=word` for each file, or that there is none."""
+    return (
+        f"for file in {files}; do "
+        '[ -e "$file" ] || continue; found=1; echo "$file=$(cat "$file")"; done; '
+        f"[ \"$found\" ] || echo '{UNABLE} {absent}'"
+    )
+
+
 def _writes(state: str) -> str:
     """Return a script that writes each word of a state to its file."""
     return "\n".join(
@@ -118,11 +125,8 @@ class IdleStates(Independent):
 
     def get(self, machine: Machine) -> str:
         """Print `path=1` for each state that is disabled, and `path=0` for each other one."""
-        return (
-            f"(cd {FOLDER}; found=; for file in {_IDLE.format('*', '*')}; do "
-            '[ -e "$file" ] || continue; found=1; echo "$file=$(cat "$file")"; done; '
-            f"[ \"$found\" ] || echo '{UNABLE} no CPU has idle states that Linux chooses')"
-        )
+        reads = _reads(_IDLE.format("*", "*"), "no CPU has idle states that Linux chooses")
+        return f"(cd {FOLDER}; found=; {reads})"
 
     def state(self, printed: str) -> str:
         """Return `path=0` and `path=1` words."""

@@ -10,6 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from skblab.knobs import cpus
 from skblab.knobs.base import (
     DEVICE,
     ON_OFF,
@@ -119,17 +120,8 @@ class Sysfs:
         return f"echo {number} {'| tee ' if '*' in self.files else '>'}{folder}"
 
     def _grouped(self, value: str) -> str:
-        """Return a mask with commas between words of 32 bits, as the kernel wants it."""
-        if not self.cpus:
-            return value
-        number = int(value, 16)
-        words: list[str] = []
-        while number or not words:
-            words.insert(
-                0, f"{number & 0xFFFFFFFF:08x}" if number >> 32 or words else f"{number:x}"
-            )
-            number >>= 32
-        return ",".join(words)
+        """Return a mask with commas, as the kernel wants it."""
+        return cpus.mask(int(value, 16)) if self.cpus else value
 
 
 def _mask(printed: str) -> str:

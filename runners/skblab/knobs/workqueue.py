@@ -10,38 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skblab.knobs import cpus
-from skblab.knobs.base import UNABLE, Check, Family, Form, Unable, able
+from skblab.knobs.base import UNABLE, Check, Family, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 
 MASK = "/sys/devices/virtual/workqueue/cpumask"
 POSSIBLE = "/sys/devices/system/cpu/possible"
 ALL = "all"
-
-
-class AllOrSome:
-    """Values that are all CPUs, or a list."""
-
-    def __call__(self, value: Value) -> Value:
-        """Return the value; ValueError if it is no such list."""
-        if value == ALL:
-            return value
-        if isinstance(value, str) and value:
-            cpus.parse(value)
-            return value
-        raise ValueError(f"{value!r}: expected {self}")
-
-    @property
-    def forms(self) -> Sequence[Form]:
-        """All, or a list."""
-        return [Form(ALL), Form("0-2,7", "a list of CPUs")]
-
-    def __str__(self) -> str:
-        """Return them in words."""
-        return f"'{ALL}', or CPUs such as '2' or '0-2,7'"
-
-
-ALL_OR_SOME = AllOrSome()
+ALL_OR_SOME = cpus.Cpus(ALL)
 
 
 @dataclass(frozen=True)
@@ -69,9 +45,7 @@ class WorkqueueCpus:
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable for CPUs that there are not."""
         _, possible = _read(printed)
-        absent = [cpu for cpu in _cpus(value, possible) if cpu not in possible]
-        if absent:
-            raise Unable(f"there is no CPU {absent[0]}; there are {cpus.text(possible)}")
+        cpus.present(_cpus(value, possible), possible)
 
     def likely(self, machine: Machine) -> str:
         """Return all CPUs that the machine has."""
@@ -102,13 +76,7 @@ def _cpus(value: Value, every: Sequence[int]) -> list[int]:
 
 
 def _mask(listed: Sequence[int]) -> str:
-    """Return a mask with commas between words of 32 bits, as the kernel wants it."""
-    number = sum(1 << cpu for cpu in listed)
-    words = [f"{number & 0xFFFFFFFF:x}"]
-    while number := number >> 32:
-        words[-1] = words[-1].zfill(8)
-        words.append(f"{number & 0xFFFFFFFF:x}")
-    return ",".join(reversed(words))
+    return cpus.mask(sum(1 << cpu for cpu in listed))
 
 
 FAMILY = Family(115, (WorkqueueCpus(),))
