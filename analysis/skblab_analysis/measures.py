@@ -17,6 +17,7 @@ import skblab_analysis.packets.view
 import skblab_analysis.rfc2544.view
 import skblab_analysis.samples.view
 import skblab_analysis.settings.view
+import skblab_analysis.tcp.view
 import skblab_analysis.throughput.view
 import skblab_analysis.traffic.view
 import skblab_analysis.verdicts.view
@@ -34,6 +35,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.traffic.view.VIEW,
+    skblab_analysis.tcp.view.VIEW,
     skblab_analysis.packets.view.VIEW,
     skblab_analysis.cpu.view.VIEW,
     skblab_analysis.events.view.VIEW,

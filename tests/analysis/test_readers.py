@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import made_up_arrivals
 import made_up_flows
+import made_up_tcp
 import pandas
 import polars
 import pyarrow.parquet as pq
@@ -116,6 +117,7 @@ def fill(folder: RunFolder) -> None:
             document=ArrivalsDocument.model_validate_json(json.dumps(late)),
         )
     )
+    folder.record(made_up_tcp.asked("baseline", 0, made_up_tcp.exchange()))
     folder.known([ReadBack(knob="rp_filter", value="1", before="0\n2", wanted="1", after="1")])
     folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
     times = Times(cpu=0, user=0, system=1, interrupt=0, softirq=2, idle=3, steal=0)

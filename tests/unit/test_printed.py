@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import made_up_flows
+import made_up_tcp
 import pyarrow.parquet as pq
 import pytest
 import schema_checks
@@ -351,6 +352,7 @@ def runs(folder: Path) -> dict[str, Path]:
         "worked": test_cpu.sweep(folder / "worked").folder,
         "synthetic": synthetic_run.finished_run(folder / "synthetic"),
         "flows": made_up_flows.finished_run(folder / "flows"),
+        "tcp": made_up_tcp.finished_run(folder / "tcp"),
     }
 
 
@@ -383,6 +385,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
         *(("instructions", "path"), ("throughput", "throughput")),
         *(("latency", "p99"), ("latency", "late"), ("latency", "lost")),
         *(("cpu", "busy"), ("layers", "mean"), ("traffic", "p99")),
+        ("tcp", "rate"),
     }
 
 

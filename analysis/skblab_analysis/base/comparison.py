@@ -20,6 +20,7 @@ Measure = Literal[
     "rfc2544",
     "latency",
     "traffic",
+    "tcp",
     "cpu",
     "layers",
     "events",
@@ -40,6 +41,8 @@ Unit = Literal[
     "J/packet",
     "bytes/s",
     "count/s",
+    "1/s",
+    "bits/s",
 ]
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.real import Real
@@ -16,17 +16,22 @@ from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
 MEASURE = "traffic"
 Kind = Literal["inter_arrival", "inter_arrival_error", "jitter", "delay"]
 KINDS: tuple[Kind, ...] = ("inter_arrival", "inter_arrival_error", "jitter", "delay")
+# Of TCP, see tcp/rows.py.
+TcpKind = Literal["connect", "request", "transaction", "since_due", "rtt"]
+TimeKind = Literal[Kind, TcpKind]
 
 
 class FlowTimesRow(OfRow):
-    """One kind of time of a flow's packets in a trial, as its receiver says."""
+    """One kind of time of a flow in a trial, as its receiver says; of TCP, as its client says."""
 
     kind: Annotated[
-        Kind,
+        TimeKind,
         Column(
             NO_UNIT,
             "`inter_arrival`, `inter_arrival_error` (how far that is from the interval that was "
-            "asked for), `jitter` (RFC 4689) or `delay` (one-way, by one clock).",
+            "asked for), `jitter` (RFC 4689) or `delay` (one-way, by one clock). Of TCP: `connect` "
+            "(until a connection was there), `request` (until its answer was whole), `transaction` "
+            "(both), `since_due` (from when it was due) or `rtt` (smoothed, of the kernel).",
         ),
     ]
     count: Annotated[Whole, Column(NO_UNIT, "Times that were taken.")]
@@ -34,9 +39,27 @@ class FlowTimesRow(OfRow):
     mean: Annotated[Real, Column("ns", "The mean.")]
     deviation: Annotated[Real, Column("ns", "The standard deviation.")]
     most: Annotated[Whole, Column("ns", "The largest.")]
-    p50: Annotated[Whole | None, Column("ns", "Median; null: too few packets.")] = None
-    p99: Annotated[Whole | None, Column("ns", "99th percentile; null: too few packets.")] = None
-    p99_9: Annotated[Whole | None, Column("ns", "99.9th percentile; null: too few packets.")] = None
+    p50: Annotated[Whole | None, Column("ns", "Median; null: too few.")] = None
+    p99: Annotated[Whole | None, Column("ns", "99th percentile; null: too few.")] = None
+    p99_9: Annotated[Whole | None, Column("ns", "99.9th percentile; null: too few.")] = None
+
+    @classmethod
+    def of(cls, head: Mapping[str, Any], kind: TimeKind, times: PacketTimes) -> FlowTimesRow | None:
+        """Return the row of a trial with this head; None if no time was taken."""
+        if times.min_ns is None or times.max_ns is None:
+            return None
+        return cls(
+            **head,
+            kind=kind,
+            count=times.count,
+            least=times.min_ns,
+            mean=times.mean_ns or 0.0,
+            deviation=times.sd_ns or 0.0,
+            most=times.max_ns,
+            p50=times.percentiles_ns.get("50"),
+            p99=times.percentiles_ns.get("99"),
+            p99_9=times.percentiles_ns.get("99.9"),
+        )
 
 
 class Exchanged(OfTrial):
@@ -85,27 +108,15 @@ class Exchanged(OfTrial):
         head = self.head(trial)
         for kind in KINDS:
             times: PacketTimes | None = getattr(self.receiver, kind)
-            if times is None or times.min_ns is None or times.max_ns is None:
-                continue
-            yield FlowTimesRow(
-                **head,
-                kind=kind,
-                count=times.count,
-                least=times.min_ns,
-                mean=times.mean_ns or 0.0,
-                deviation=times.sd_ns or 0.0,
-                most=times.max_ns,
-                p50=times.percentiles_ns.get("50"),
-                p99=times.percentiles_ns.get("99"),
-                p99_9=times.percentiles_ns.get("99.9"),
-            )
+            if times is not None and (row := FlowTimesRow.of(head, kind, times)):
+                yield row
 
 
 TABLES = (
     Table(
         FlowTimesRow,
         "flow_times",
-        "one kind of time of a flow's packets in a trial",
+        "one kind of time of a flow in a trial",
         later=True,
     ),
 )

@@ -18,44 +18,14 @@ from skblab_analysis.base.certainty import Change
 from skblab_analysis.base.rows import by_trial
 from skblab_analysis.formats.published import Published, of_parameters
 from skblab_analysis.load import Run, once
-from skblab_analysis.traffic.rows import MEASURE, FlowTimesRow, Kind
+from skblab_analysis.traffic.rows import MEASURE, FlowTimesRow, Kind, TimeKind
+from skblab_analysis.traffic.times import Times, by_kind
 from skblab_analysis.trials.rows import TrialRow
 
 # A receiver's percentiles are those of a histogram whose buckets are so wide.
 BUCKET = 1 / 16
 # What settings are compared by.
 COMPARED: Kind = "inter_arrival_error"
-
-
-@dataclass(frozen=True)
-class Times:
-    """One kind of time of a setting, in ns: of all blocks, see above."""
-
-    least: int
-    p50: float | None
-    p99: float | None
-    p99_9: float | None
-    most: int
-    mean: float
-    deviation: float
-
-    @classmethod
-    def of(cls, rows: Sequence[FlowTimesRow]) -> Times:
-        """Return what rows of several blocks come to."""
-
-        def middle(name: str) -> float | None:
-            values = [getattr(row, name) for row in rows if getattr(row, name) is not None]
-            return median(values) if values else None
-
-        return cls(
-            least=min(row.least for row in rows),
-            p50=middle("p50"),
-            p99=middle("p99"),
-            p99_9=middle("p99_9"),
-            most=max(row.most for row in rows),
-            mean=median(row.mean for row in rows),
-            deviation=median(row.deviation for row in rows),
-        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +56,7 @@ class Exchange:
 
     setting: str
     trials: tuple[TrialRow, ...]
-    times: dict[Kind, Times]
+    times: dict[TimeKind, Times]
     rows: tuple[FlowTimesRow, ...]
     published: Published | None = None
 
@@ -234,11 +204,10 @@ def _exchange(
     published: Published | None,
 ) -> Exchange:
     rows = tuple(row for trial in trials for row in times.get(trial.trial, ()))
-    kinds = dict.fromkeys(row.kind for row in rows)
     return Exchange(
         setting=name,
         trials=trials,
-        times={kind: Times.of([row for row in rows if row.kind == kind]) for kind in kinds},
+        times=by_kind(rows),
         rows=rows,
         published=published,
     )

@@ -30,20 +30,19 @@ from skblab_analysis.base.words import (
     joined,
     number,
     quantity,
-    scale,
     share,
     small_share,
 )
 from skblab_analysis.formats.published import Published
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
+from skblab_analysis.traffic import times
 from skblab_analysis.traffic.rows import KINDS, MEASURE, Kind
 from skblab_analysis.traffic.summary import (
     BUCKET,
     COMPARED,
     Exchange,
     FlowSummary,
-    Times,
     of,
 )
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -59,7 +58,6 @@ TITLES: dict[Kind, str] = {
 OFF_DIGITS = 4
 RATES = ("asked/s", "sent/s", "off")
 RATES_TITLE = "Rates: how far from what was asked for"
-FIGURES = ("min", "p50", "p99", "p99.9", "max", "std dev")
 OF_TIME = Wording(
     what="traffic",
     noun="",
@@ -148,16 +146,8 @@ def _kinds(summary: FlowSummary) -> Iterator[Kind]:
 
 
 def _scale(summary: FlowSummary, kind: Kind) -> Scale:
-    """One for a table: by its typical times, not by the longest of all."""
     found = [exchange.times[kind] for exchange in summary.exchanges if kind in exchange.times]
-    return scale("ns", round(max(times.p99 or times.mean for times in found)))
-
-
-def _times(times: Times | None, of_table: Scale, space: str) -> tuple[str, ...]:
-    if times is None:
-        return (ABSENT,) * len(FIGURES)
-    values = (times.least, times.p50, times.p99, times.p99_9, times.most, times.deviation)
-    return tuple(of_table.text(value, space) for value in values)
+    return times.scale_of(found)
 
 
 def _published(figures: Published, of_table: Scale, space: str) -> tuple[str, ...]:
@@ -171,7 +161,7 @@ def _time_rows(
     of_table = _scale(summary, kind)
     rows: list[tuple[str, tuple[str, ...]]] = []
     for exchange in summary.exchanges:
-        rows.append((exchange.setting, _times(exchange.times.get(kind), of_table, space)))
+        rows.append((exchange.setting, times.cells(exchange.times.get(kind), of_table, space)))
         if kind == "inter_arrival" and exchange.published is not None:
             rows.append((PUBLISHED, _published(exchange.published, of_table, space)))
     return rows
@@ -182,7 +172,7 @@ def tables(summary: FlowSummary, identical: Collection[str] = ()) -> list[Table]
     made = [_packets(summary, identical)]
     if rates := _rates(summary):
         table = titled(f"{RATES_TITLE} ({escape(summary.flow)})")
-        _fill(table, RATES, [(named(name, identical), figures) for name, figures in rates])
+        times.fill(table, RATES, [(named(name, identical), figures) for name, figures in rates])
         made.append(table)
     for kind in _kinds(summary):
         table = titled(f"{TITLES[kind]} ({_scale(summary, kind).name}, {escape(summary.flow)})")
@@ -190,19 +180,9 @@ def tables(summary: FlowSummary, identical: Collection[str] = ()) -> list[Table]
             (f"  {PUBLISHED}" if name == PUBLISHED else named(name, identical), figures)
             for name, figures in _time_rows(summary, kind)
         ]
-        _fill(table, FIGURES, rows)
+        times.fill(table, times.FIGURES, rows)
         made.append(table)
     return made
-
-
-def _fill(
-    table: Table, columns: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]]
-) -> None:
-    table.add_column("setting", overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    for shown, figures in rows:
-        table.add_row(shown, *figures)
 
 
 def _packets(summary: FlowSummary, identical: Collection[str]) -> Table:
@@ -212,7 +192,7 @@ def _packets(summary: FlowSummary, identical: Collection[str]) -> Table:
     cells = [
         (named(row.setting, identical), shown) for row, shown in zip(rows, figures, strict=True)
     ]
-    _fill(table, names, cells)
+    times.fill(table, names, cells)
     caption = list(brackets(change.difference for change in summary.changes))
     table.caption = "\n".join(caption) or None
     return table
@@ -220,15 +200,6 @@ def _packets(summary: FlowSummary, identical: Collection[str]) -> Table:
 
 def _compared_name(summary: FlowSummary) -> str:
     return "p99 of error" if summary.by_time else "rate differs"
-
-
-@dataclass(frozen=True)
-class TimesShown:
-    """A table of times."""
-
-    id: str
-    title: str
-    rows: tuple[Cells, ...]
 
 
 @dataclass(frozen=True)
@@ -243,7 +214,7 @@ class Shown:
     rate_columns: list[str]
     rates: tuple[Cells, ...]
     figures: list[str]
-    times: tuple[TimesShown, ...]
+    times: tuple[times.TimesShown, ...]
     about: str
 
 
@@ -264,9 +235,9 @@ def _section(run: Run, summary: FlowSummary, place: int) -> Section:
         rates=tuple(
             Cells(name=name, figures=cells) for name, cells in _rates(summary, NARROW_SPACE)
         ),
-        figures=list(FIGURES),
+        figures=list(times.FIGURES),
         times=tuple(
-            TimesShown(
+            times.TimesShown(
                 id=kind.replace("_", "-"),
                 title=f"{TITLES[kind]}, in {_scale(summary, kind).name}",
                 rows=tuple(
@@ -381,15 +352,8 @@ def _figures(summary: FlowSummary) -> Iterator[Figure]:
         ]
         if exchange.rate is not None:
             values.append(("rate off", "", "1", exchange.off))
-        for kind, times in exchange.times.items():
-            values += [
-                ("min", kind, "ns", times.least),
-                ("p50", kind, "ns", times.p50),
-                ("p99", kind, "ns", times.p99),
-                ("p99.9", kind, "ns", times.p99_9),
-                ("max", kind, "ns", times.most),
-                ("standard deviation", kind, "ns", times.deviation),
-            ]
+        for kind, found in exchange.times.items():
+            values += [(name, kind, "ns", value) for name, value in times.figures(found)]
         for figure, part, unit, value in values:
             yield Figure(
                 measure=MEASURE,
