@@ -17,6 +17,7 @@ from conftest import TREE, Skblab, links
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.load import load
+from skblab_analysis.tcp.rows import TcpRow
 from skblab_analysis.traffic.rows import FlowTimesRow
 from skblab_analysis.traffic.summary import of
 from waiting import PATIENCE, until
@@ -124,6 +125,51 @@ def test_flows_of_several_hosts_run_at_once(lab: LabRoot, tmp_path: Path) -> Non
         ("aside", 1500, 0),
     ]
     assert len({row.traffic for row in run.rows(FlowTimesRow)}) == 3
+
+
+@pytest.mark.labroot
+def test_tcp_of_all_kinds_runs_beside_packets(skblab: Skblab, lab: LabRoot, tmp_path: Path) -> None:
+    kinds = {
+        "new": 'kind = "connections"\nconnections = 4\nport = 5820\nclose = "client"',
+        "kept": 'kind = "requests"\nrate = 200\nport = 5821\nfamily = 6\nrequest = 100',
+        "data": 'kind = "stream"\nconnections = 2\nport = 5822\nwrite = 10000',
+        "back": 'kind = "stream"\nreverse = true\nport = 5823',
+    }
+    file = tmp_path / "tcp.toml"
+    file.write_text(
+        'name = "tcp"\nquestion = "Do they run at once?"\nrepeats = 1\n'
+        '[[flow]]\nname = "udp"\nfrom = "a"\nto = "b"\nport = 5820\nrate = 100\nseconds = 1\n'
+        + "".join(
+            f'[[tcp]]\nname = "{name}"\nfrom = "a"\nto = "b"\nseconds = 1\n{keys}\n'
+            for name, keys in kinds.items()
+        )
+        + '[[setting]]\nname = "small"\n[[setting]]\nname = "patient"\ntcp = { timeout = 9 }\n'
+    )
+    results = tmp_path / "results"
+    before = links()
+    done = skblab("traffic", "run", str(file), env={"SKBLAB_RESULTS": str(results)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert links() == before
+    [folder] = results.iterdir()
+    schema_checks.folder_fits(folder)
+    run = load(folder)
+    assert {row.state for row in run.trials} == {"good"}, [row.reason for row in run.trials]
+    rows = {(row.traffic, row.setting): row for row in run.rows(TcpRow)}
+    assert len(rows) == len(kinds) * 2
+    for setting in ("small", "patient"):
+        new, kept, data, back = (rows[name, setting] for name in kinds)
+        assert (new.kind, kept.kind, data.kind, back.kind) == (
+            *("connections", "requests", "stream", "stream"),
+        )
+        assert all(row.failed == 0 and row.reached for row in (new, kept, data, back))
+        # A request is due each 5 ms, for a second.
+        assert 190 <= kept.completed <= 201
+        assert data.completed == 2 and data.received_bytes and data.segments
+    times = {(row.traffic, row.kind) for row in run.rows(FlowTimesRow)}
+    assert {("new", "connect"), ("kept", "since_due"), ("data", "rtt"), ("udp", "delay")} <= times
+    assert [row.sent for row in run.trials if row.traffic == "udp"] == [100, 100]
+    for title in ("TCP connections (new)", "TCP requests (kept)", "TCP stream (data)"):
+        assert title in done.stdout
 
 
 @pytest.mark.labroot

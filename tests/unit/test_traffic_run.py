@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up_tcp import exchange, serve
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -25,11 +26,16 @@ from skblab.cli import app
 from skblab.machine.environment import describe_host
 from skblab.machine.transport import Running, Transport
 from skblab.machine.transport.base import Done
-from skblab.traffic import bypktgen, generators, hosts, running
+from skblab.traffic import bypktgen, ends, generators, hosts, running
+from skblab.traffic.ends import Head
+from skblab.traffic.flow import Flow
 from skblab.traffic.hosts import Host, Hosts
-from skblab.traffic.plan import Flow, Setting, TrafficFile, changed, read
+from skblab.traffic.plan import Setting, TrafficFile, changed, read
+from skblab.traffic.tcp import TcpFlow
+from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.run import Environment, Kernel
+from skblab_analysis.traffic.rows import Exchanged
 
 STUDIES = sorted(
     file
@@ -103,7 +109,7 @@ def test_the_study_of_pktgen_has_each_rate_by_all_that_send() -> None:
 
 
 def test_a_flow_is_a_receiver_and_a_sender() -> None:
-    found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
     assert " ".join(found.receiver) == (
         "/b/skblab-traffic receive --bind 192.0.2.2:5000 --expect 2000 --interval 1000000.000ns "
         "--idle 1.002 --seconds 122 --rcvbuf 16777216 --same-clock"
@@ -132,7 +138,7 @@ def test_a_flow_is_a_receiver_and_a_sender() -> None:
 def test_keys_of_a_flow_are_options_of_its_ends(
     more: dict[str, object], sender: str, receiver: str
 ) -> None:
-    found = running.ends(flow(**more), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(**more), host("a", 1), host("b", 2), one_clock=True)
     assert sender in " ".join(found.sender)
     assert receiver in " ".join(found.receiver)
 
@@ -157,7 +163,7 @@ def test_a_receiver_waits_longer_than_lies_between_packets(
     more: dict[str, object], idle: float
 ) -> None:
     sent_so = {"rate": None} | more
-    found = running.ends(flow(**sent_so), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(**sent_so), host("a", 1), host("b", 2), one_clock=True)
     assert float(found.receiver[found.receiver.index("--idle") + 1]) == pytest.approx(idle)
 
 
@@ -178,7 +184,7 @@ def test_a_receiver_waits_longer_than_lies_between_packets(
 )
 def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -> None:
     asked = flow(by="pktgen", **more)
-    found = running.ends(asked, host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(asked, host("a", 1), host("b", 2), one_clock=True)
     begins = ["env", "GENERATOR=a", "sh", hosts.BY_PKTGEN, "device=eth0", "mac=02:00:00:00:01:02"]
     assert found.sender[: len(begins)] == begins
     assert words in " ".join(found.sender)
@@ -190,7 +196,7 @@ def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -
 
 def test_all_that_pktgen_is_asked_for_are_words_of_the_generator(tmp_path: Path) -> None:
     asked = flow(by="pktgen", frame=64, cpu=0)
-    argv = running.ends(asked, host("a", 1), host("b", 2), one_clock=True).sender
+    argv = ends.ends(asked, host("a", 1), host("b", 2), one_clock=True).sender
     file = tmp_path / "by-pktgen"
     file.write_text(f'nsenter() {{ shift; "$@"; }}\n{hosts.by_pktgen()}')
     # It knows all of them, and finds no pktgen.
@@ -252,7 +258,7 @@ def test_what_pktgen_says_is_a_senders_document() -> None:
 
 
 def test_of_machines_with_clocks_of_their_own_no_delay_is_asked_for() -> None:
-    found = running.ends(flow(), host("a", 1), host("b", 2), one_clock=False)
+    found = ends.ends(flow(), host("a", 1), host("b", 2), one_clock=False)
     assert "--same-clock" not in found.receiver
 
 
@@ -482,6 +488,138 @@ def test_published_figures_that_are_none_are_one_line(tmp_path: Path, text: str,
     assert why in str(caught.value)
 
 
+TCP = """
+name = "few"
+question = "Does it matter?"
+[[tcp]]
+name = "over TCP"
+from = "a"
+to = "b"
+kind = "requests"
+rate = 1000
+[[setting]]
+name = "as it stands"
+[[setting]]
+name = "more at once"
+tcp = { connections = 8 }
+"""
+
+
+def tcp(**more: object) -> TcpFlow:
+    made = {"name": "over TCP", "from": "a", "to": "b", "kind": "requests", "seconds": 2}
+    return TcpFlow.model_validate(made | more)
+
+
+@pytest.mark.parametrize(
+    ("more", "client"),
+    [
+        (
+            {},
+            "tcp-rr --to 192.0.2.2:5000 --seconds 2 --flows 1 --timeout 5 --spin 0 --seed 1 "
+            "--request 16 --response 16",
+        ),
+        (
+            {"kind": "connections", "close": "reset", "connections": 9, "rate": 50, "cpu": 1},
+            "tcp-crr --to 192.0.2.2:5000 --seconds 2 --flows 9 --rate 50 --timeout 5 --spin 0 "
+            "--seed 1 --request 16 --response 16 --close reset --cpu 1",
+        ),
+        (
+            {"kind": "stream", "write": 100, "rate": 10**9, "family": 6, "realtime": "rr:3"},
+            "tcp-stream --to [2001:db8::2]:5000 --seconds 2 --flows 1 --rate 1000000000 "
+            "--timeout 5 --spin 0 --size 100 --realtime rr:3",
+        ),
+        (
+            {"kind": "stream", "reverse": True},
+            "tcp-stream --to 192.0.2.2:5000 --seconds 2 --flows 1 --timeout 5 --spin 0 --reverse",
+        ),
+    ],
+    ids=["requests", "connections", "stream", "reverse"],
+)
+def test_a_tcp_flow_is_a_server_and_a_client(more: dict[str, object], client: str) -> None:
+    found = ends.ends(tcp(**more), host("a", 1), host("b", 2), one_clock=True)
+    assert " ".join(found.sender) == f"/a/skblab-traffic {client}"
+    where = "[2001:db8::2]:5000" if more.get("family") == 6 else "192.0.2.2:5000"
+    assert found.receiver[:4] == ["/b/skblab-traffic", "tcp-serve", "--bind", where]
+    # It goes on until it is told, or long after its client.
+    assert found.serves
+    assert found.receiver[4:6] == ["--seconds", "122"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('kind = "requests"', 'kind = "datagrams"', "tcp.0.kind: Input should be"),
+        ("rate = 1000", 'close = "reset"', "tcp.0: close with kind = 'requests': expected none"),
+        ("rate = 1000", "reverse = true", "reverse with kind = 'requests': expected none"),
+        ("rate = 1000", "write = 5", "write with kind = 'requests': expected none"),
+        ("rate = 1000", 'rate = 1\ninterval = "1ms"', "rate and interval: expected one of them"),
+        ("rate = 1000", 'interval = "potato:1ms"', "potato: no such generator"),
+        ("rate = 1000", "rate = 4294967296", "rate = 4294967296: expected 4294967295 at most"),
+        ("rate = 1000", "request = 15", "greater than or equal to 16"),
+        ("rate = 1000", "timeout = 0", "greater than 0"),
+        (
+            'kind = "requests"\nrate = 1000',
+            'kind = "stream"\nreverse = true\nwrite = 5',
+            "write with reverse: expected none, the receiver sends as fast as it can",
+        ),
+        (
+            'kind = "requests"\nrate = 1000',
+            'kind = "stream"\nconnections = 1025',
+            "connections = 1025 of a stream: expected 1024 at most",
+        ),
+        ("connections = 8", 'kind = "stream", seed = 2', "'more at once': seed with kind ="),
+        ("connections = 8", "connections = 0", "'more at once': tcp.connections: "),
+        ("connections = 8", "port = 1", "port is the same with every setting"),
+        ("tcp = {", "flow = {", "'more at once': flow = ...: expected [[flow]] with it"),
+        ('to = "b"', 'to = "a"', "from and to are 'a': expected two hosts"),
+        (
+            "[[setting]]",
+            '[[tcp]]\nname = "x"\nfrom = "c"\nto = "b"\nkind = "stream"\n[[setting]]',
+            "flow: two go to one port of one host",
+        ),
+        (
+            "[[setting]]",
+            '[[flow]]\nname = "over TCP"\nfrom = "a"\nto = "b"\n[[setting]]',
+            "flow: two are named 'over TCP'",
+        ),
+    ],
+    ids=str,
+)
+def test_a_bad_tcp_flow_is_one_line_with_its_place(
+    tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    text = TCP.replace(old, new, 1)
+    assert text != TCP
+    with pytest.raises(UsageError) as caught:
+        read(written(tmp_path, text))
+    assert why in str(caught.value)
+    assert "few.toml" in str(caught.value)
+
+
+def test_packets_and_tcp_go_to_one_port_at_once(tmp_path: Path) -> None:
+    text = TCP.replace(
+        "[[setting]]", '[[flow]]\nname = "udp"\nfrom = "c"\nto = "b"\n[[setting]]', 1
+    )
+    found, _ = read(written(tmp_path, text), seconds=0.5)
+    assert [(type(one), one.port, one.seconds) for one in found.flows] == [
+        (Flow, 5000, 0.5),
+        (TcpFlow, 5000, 0.5),
+    ]
+    assert found.names == ("c", "b", "a")
+    told = list(running.told(found))
+    assert told[1] == (
+        "flow over TCP, TCP over IPv4, requests, one at a time, 16 bytes for 16, 1000/s: "
+        "a to b, 0.5 s"
+    )
+    assert "setting more at once: connections = 8 (TCP)" in told
+
+
+def test_a_file_without_a_flow_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no flow: expected \[\[flow\]\], \[\[tcp\]\] or both"):
+        read(written(tmp_path, 'name = "few"\nquestion = "?"\n'))
+
+
+HEAD = Head(setting="as it stands", block=0, traffic="one way")
 SENT = {"schema": "skblab.traffic/2", "role": "send", "sent": 10, "unsent": 0, "rate_reached": 9.9}
 NONE = {"total": 0}
 CAME = {
@@ -523,7 +661,7 @@ class Machine:
     started: list[Program] = field(default_factory=list)
 
     def start(self, argv: Sequence[str]) -> Running:
-        receives = "receive" in argv
+        receives = bool({"receive", "tcp-serve"} & set(argv))
         made = Program(argv, self.came if receives else self.sent, self.waits and receives)
         self.started.append(made)
         return cast(Running, made)
@@ -543,8 +681,31 @@ def test_receivers_are_ready_before_anything_is_sent() -> None:
     machine = Machine()
     back = flow(**{"name": "back", "from": "b", "to": "a"})
     found = running.exchange([flow(), back], both(machine))
-    assert [(sent.sent, came.distinct) for sent, came in found] == [(10, 10), (10, 10)]
+    trials = [ends.measured(HEAD, sent, came) for ends, sent, came in found]
+    assert all(isinstance(trial, Exchanged) for trial in trials)
+    assert [trial.row(0).sent for trial in trials] == [10, 10]
     assert [program.argv[1] for program in machine.started] == ["receive"] * 2 + ["send"] * 2
+
+
+def test_a_server_is_told_to_end_once_its_client_has() -> None:
+    machine = Machine(
+        sent=Done(1, json.dumps(exchange(failed=1000)), "1000 of 1000 failed"),
+        came=Done(0, json.dumps(serve(0)), ""),
+        waits=True,
+    )
+    [(commands, sent, came)] = running.exchange([tcp(kind="connections")], both(machine))
+    assert [program.interrupted for program in machine.started] == [True, False]
+    # It says why nothing was completed, which is a trial, though not a good one.
+    trial = commands.measured(HEAD, sent, came)
+    with pytest.raises(RefusedError, match="of 1000 begun none was completed: 1000 ETIMEDOUT"):
+        list(trial.rows(0))
+
+
+def test_a_client_that_fails_without_a_word_ends_its_server() -> None:
+    machine = Machine(sent=Done(2, "", "skblab-traffic: no such option"), waits=True)
+    with pytest.raises(SkblabError, match=r"the sender of 'over TCP' failed.*no such option"):
+        running.exchange([tcp()], both(machine))
+    assert [program.interrupted for program in machine.started] == [True, False]
 
 
 def test_a_sender_that_fails_ends_its_receiver() -> None:

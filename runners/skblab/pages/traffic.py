@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from skblab.pages.keys import table
-from skblab.traffic.plan import Flow, Machine, Setting, TrafficFile
+from skblab.traffic.flow import Flow
+from skblab.traffic.plan import Machine, Setting, TrafficFile
+from skblab.traffic.tcp import TcpFlow
 
 FILE = "docs/reference/traffic.md"
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made by `make schemas` from runners/skblab/: change runners/skblab/pages/traffic.py there. -->
 # The traffic file
 
-A traffic file says which flows of packets run between which hosts, and which settings of them are
-compared. skblab starts receivers and senders on all hosts, repeats every setting in random order,
-and reports rates, losses and times.
+A traffic file says which flows run between which hosts, packets or TCP, and which settings of them
+are compared. skblab starts receivers and senders on all hosts, repeats every setting in random
+order, and reports rates, losses and times.
 
     name = "realtime"
     question = "Are packets sent more exactly with real-time scheduling?"
@@ -61,6 +63,33 @@ packets came. Each repeat has every setting once, and settings are compared repe
 skblab does not compare a setting with the first one if it asks for another `rate`. A table shows
 how far each rate is from the one that was asked for.
 
+Of TCP connections and requests that are due at times (`rate`, `interval`): the 99th percentile of
+the time from when one was due until its answer was whole. Of other TCP flows: the rate.
+
+## TCP
+
+    [[tcp]]
+    name = "download"
+    from = "a"
+    to = "b"
+    kind = "stream"
+    connections = 4
+
+    [[setting]]
+    name = "four connections"
+
+    [[setting]]
+    name = "64"
+    tcp = { connections = 64 }
+
+The client on `from` asks the server on `to`, as `./skblab traffic tcp-crr`, `tcp-rr` and
+`tcp-stream` do ([what they measure](traffic-tcp.md)). `kind` is `"connections"` (a connection for
+each request), `"requests"` (over connections that are kept) or `"stream"` (data). TCP and packets
+may run at once: then the delays of packets are those that TCP leaves them.
+
+A trial is invalid if nothing was completed, or if the server took fewer connections than the client
+had: something else answered.
+
 ## Packets that did not come
 
 Three columns tell where packets disappeared, each from who knows it:
@@ -92,8 +121,9 @@ pktgen stamps a packet before it waits for the packet's time, so one-way delays 
 def page() -> str:
     """Return the page."""
     tables = (
-        ("The whole file:", TrafficFile, ("flow", "setting", "hosts")),
+        ("The whole file:", TrafficFile, ("flow", "tcp", "setting", "hosts")),
         ("`[[flow]]`, packets from one host to another:", Flow, ()),
+        ("`[[tcp]]`, TCP from one host to another:", TcpFlow, ()),
         ("`[[setting]]`, one for each that is compared:", Setting, ()),
         ("`[hosts]`, a table for each machine by its name:", Machine, ()),
     )

@@ -76,13 +76,13 @@ def stop(started: Iterable[Running]) -> None:
                 command.interrupt()
 
 
-def ended(
+def finished(
     command: Running,
     name: str,
     seconds: float,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Done:
-    """Wait for the end of a command, and return what it said; SkblabError if it fails or is late.
+    """Wait for the end of a command, and return how it ended; SkblabError if that is late.
 
     `name` is its, in words; `meanwhile` is called again and again.
     """
@@ -92,4 +92,14 @@ def ended(
             raise SkblabError(f"{name} did not end within {seconds:.0f} s")
         meanwhile()
         time.sleep(LOOK_SECONDS)
-    return command.wait(1).check(name)
+    return command.wait(1)
+
+
+def ended(
+    command: Running,
+    name: str,
+    seconds: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Done:
+    """Wait for the end of a command, and return what it said; SkblabError if it fails, too."""
+    return finished(command, name, seconds, meanwhile).check(name)

@@ -7,8 +7,8 @@ generator.sh does it, as for all else that pktgen sends here.
 from __future__ import annotations
 
 from skblab.testbeds.base import CHECKSUM_BYTES, NANOSECONDS, counts
+from skblab.traffic.flow import Flow
 from skblab.traffic.hosts import BY_PKTGEN, PORT, Host
-from skblab.traffic.plan import Flow
 from skblab_analysis.formats.pathlat import SenderDocument
 
 # What generator.sh prints.
