@@ -16,10 +16,8 @@ from skblab_analysis.base import told
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import (
     brackets,
-    change_text,
     difference_text,
     half_text,
-    not_significant,
 )
 from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
@@ -27,7 +25,6 @@ from skblab_analysis.base.words import (
     ABSENT,
     NARROW_SPACE,
     Scale,
-    joined,
     number,
     quantity,
     small_share,
@@ -37,6 +34,7 @@ from skblab_analysis.load import Run
 from skblab_analysis.tcp.rows import MEASURE, TIMES, Kind
 from skblab_analysis.tcp.summary import COMPARED, Asked, TcpSummary, of, resolution
 from skblab_analysis.traffic import times
+from skblab_analysis.traffic import told as sentences_of
 from skblab_analysis.traffic.rows import TcpKind
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -231,31 +229,20 @@ def _typical(found: Sequence[TcpSummary]) -> Iterator[str]:
 
 def sentences(found: Sequence[TcpSummary]) -> list[str]:
     """Return the findings."""
-    said = []
+    said: list[str] = []
     for summary in found:
         said += [f"{sentence}." for sentence in _typical([summary])]
-        significant = [change for change in summary.changes if change.difference.significant]
-        if significant:
-            order = sorted(significant, key=lambda change: change.difference.share)
-            what = "99th percentile of the time since due" if summary.by_time else "rate"
-            said.append(
-                f"Its {what} against {summary.baseline}: "
-                f"{joined([change_text(change) for change in order])}."
-            )
-        said += not_significant(summary.changes)
+        what = "99th percentile of the time since due" if summary.by_time else "rate"
+        said += sentences_of.differences(what, summary.baseline, summary.changes)
     return said
 
 
 def unseen(found: Sequence[TcpSummary]) -> list[str]:
     """Return what these trials could not tell."""
-    said = []
+    said: list[str] = []
     for summary in found:
-        single = [one.setting for one in summary.asked if len(one.rows) == 1]
-        if single and len(summary.asked) > 1:
-            said.append(
-                f"{summary.flow}: {joined(single)} {'has' if len(single) == 1 else 'have'} one "
-                "block only: whether it differs is not known."
-            )
+        blocks = {one.setting: len(one.rows) for one in summary.asked}
+        said += sentences_of.one_block(summary.flow, blocks)
         for one in summary.asked:
             errors = dict.fromkeys(row.errors for row in one.rows if row.errors)
             if errors:

@@ -16,10 +16,8 @@ from skblab_analysis.base import told
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import (
     brackets,
-    change_text,
     difference_text,
     half_text,
-    not_significant,
 )
 from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
@@ -37,6 +35,7 @@ from skblab_analysis.formats.published import Published
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.traffic import times
+from skblab_analysis.traffic import told as sentences_of
 from skblab_analysis.traffic.rows import KINDS, MEASURE, Kind
 from skblab_analysis.traffic.summary import (
     BUCKET,
@@ -296,31 +295,20 @@ def _typical(found: Sequence[FlowSummary]) -> Iterator[str]:
 
 def sentences(found: Sequence[FlowSummary]) -> list[str]:
     """Return the findings."""
-    said = []
+    said: list[str] = []
     for summary in found:
         said += [f"{sentence}." for sentence in _typical([summary])]
-        significant = [change for change in summary.changes if change.difference.significant]
-        if significant:
-            order = sorted(significant, key=lambda change: change.difference.share)
-            what = "99th percentile of the error" if summary.by_time else "rate"
-            said.append(
-                f"Its {what} against {summary.baseline}: "
-                f"{joined([change_text(change) for change in order])}."
-            )
-        said += not_significant(summary.changes)
+        what = "99th percentile of the error" if summary.by_time else "rate"
+        said += sentences_of.differences(what, summary.baseline, summary.changes)
     return said
 
 
 def unseen(found: Sequence[FlowSummary]) -> list[str]:
     """Return what these trials could not tell."""
-    said = []
+    said: list[str] = []
     for summary in found:
-        single = [one.setting for one in summary.exchanges if len(one.trials) == 1]
-        if single and len(summary.exchanges) > 1:
-            said.append(
-                f"{summary.flow}: {joined(single)} {'has' if len(single) == 1 else 'have'} one "
-                "block only: whether it differs is not known."
-            )
+        blocks = {one.setting: len(one.trials) for one in summary.exchanges}
+        said += sentences_of.one_block(summary.flow, blocks)
         for what, settings in (
             (
                 "the receiver's own socket dropped packets, so the tester was a bottleneck",
