@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.cost import bench
+from skblab_analysis.cost import bench, editions
 from skblab_analysis.cost.view import of_bench
 from skblab_analysis.formats.bench import (
     FAMILIES,
@@ -182,3 +182,19 @@ def test_tables_show_every_row_and_never_cut_a_number() -> None:
     for word in words:
         assert word in text
     assert "…" not in text
+
+
+def test_the_first_edition_stands_beside_rows_that_it_had() -> None:
+    known = editions.stored()
+    assert known["forwarding", "4", "on"] == 375
+    measured = (*trials("unpatched", {}), *trials("on", ADDED), *trials("new", ADDED))
+    rows = tuple(row(name) for name in ("unpatched", "on", "new"))
+    found = editions.beside(document(rows=rows, trials=measured))
+    # A router's packets, and those that are read, of both families; `new` is no row of it.
+    assert [(one.what, one.family, one.row, one.first) for one in found] == [
+        ("forwarding", "4", "on", 375),
+        ("forwarding", "6", "on", 364),
+        ("UDP receive", "4", "on", 518),
+        ("UDP receive", "6", "on", 517),
+    ]
+    assert {one.now for one in found[:2]} == {ADDED["forward"] - ADDED["tester"]}

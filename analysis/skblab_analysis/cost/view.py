@@ -11,7 +11,7 @@ from rich.table import Table
 from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import ABSENT, FIXED_SPACE, number, share, signed
-from skblab_analysis.cost import bench, summary
+from skblab_analysis.cost import bench, editions, summary
 from skblab_analysis.formats.bench import FAMILIES, BenchDocument, WallPair
 from skblab_analysis.load import Run
 from skblab_analysis.view import View
@@ -38,6 +38,8 @@ def of_bench(document: BenchDocument) -> list[Table]:
         made.append(_poll_table(polls))
     if document.wall:
         made.append(_wall_table(document.wall))
+    if found := editions.beside(document):
+        made.append(_edition_table(found))
     return made
 
 
@@ -127,6 +129,24 @@ def _wall_table(pairs: Sequence[WallPair]) -> Table:
                 number(1 + found.difference.effect, 3),
                 _ratio_words(found.difference),
             )
+    return table
+
+
+def _edition_table(found: Sequence[editions.Beside]) -> Table:
+    table = titled("Editions of the series (exact, instructions more)")
+    for name in ("what", "row"):
+        table.add_column(name, no_wrap=True)
+    for name in ("first, 6.12", "now", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            f"{one.what}, IPv{one.family}" if one.family else one.what,
+            one.row,
+            signed(one.first),
+            signed(one.now),
+            signed(one.now - one.first),
+        )
+    table.caption = "The figures of the first edition are stored: it is no longer in the tree."
     return table
 
 
