@@ -10,6 +10,7 @@ import skblab_analysis.events.view
 import skblab_analysis.exact.view
 import skblab_analysis.functimes.view
 import skblab_analysis.functions.view
+import skblab_analysis.late.view
 import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
 import skblab_analysis.layers.view
@@ -41,6 +42,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.events.view.VIEW,
     skblab_analysis.samples.view.VIEW,
     skblab_analysis.layers.view.VIEW,
+    skblab_analysis.late.view.VIEW,
     skblab_analysis.work.view.VIEW,
     skblab_analysis.settings.view.VIEW,
     skblab_analysis.cost.view.VIEW,

@@ -191,7 +191,8 @@ class RunFolder:
             row = _over(row, ledger.exchange.delivered, **_sent(ledger.exchange, *ends))
         else:
             row = _over(row, ledger.ended)
-        self._append(row, _rows(series.from_document(trial, unit, document)), ledger)
+        late = of.late(trial, document) if of else ()
+        self._append(row, [*_rows(series.from_document(trial, unit, document)), *late], ledger)
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 

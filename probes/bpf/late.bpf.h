@@ -9,6 +9,9 @@
 
 #include "group.bpf.h"
 #include "late.h"
+#include "wire.h"
+
+#define UDP_HEADER 8
 
 /* One for each CPU. */
 struct late_state {
@@ -197,6 +200,26 @@ static __noinline int fill_queues(struct late_packet *packet, const struct sk_bu
 	return 0;
 }
 
+/* Which packet of its sender's it is, where our generators and pktgen say so. */
+static __noinline int fill_sequence(struct late_packet *packet, const struct sk_buff *skb)
+{
+	const void *head = BPF_CORE_READ(skb, head);
+	__u16 transport = BPF_CORE_READ(skb, transport_header);
+	struct packet sent;
+	struct wire wire;
+
+	if (!packet)
+		return 0;
+	packet->sequence = -1;
+	/* In a fragment no header of UDP's has been found. */
+	if (packet->tuple.protocol != IPPROTO_UDP || !packet->tuple.ports)
+		return 0;
+	if (!bpf_probe_read_kernel(&wire, sizeof(wire), head + transport + UDP_HEADER) &&
+	    wire_read(&wire, 0, 0, &sent))
+		packet->sequence = sent.sequence;
+	return 0;
+}
+
 static __noinline int fill_late(struct late_packet *packet, const struct sk_buff *skb,
 				const struct ending *ending, const struct late_state *state)
 {
@@ -230,6 +253,7 @@ static __noinline int fill_late(struct late_packet *packet, const struct sk_buff
 	bpf_probe_read_kernel(packet->deeds, sizeof(packet->deeds), state->deeds);
 	packet->overwritten = state->overwritten;
 	read_tuple(&packet->tuple, skb);
+	fill_sequence(packet, skb);
 	return 0;
 }
 

@@ -35,6 +35,7 @@ struct late_packet {
 	__s64 socket_bytes;   /* memory of packets in the socket that it was read from */
 	__s64 socket_packets; /* those that no reader has looked at */
 	__s64 qdisc_packets;  /* packets that wait for the device that it is at */
+	__s64 sequence;	      /* of a sender that is known (wire.h), from 1, its lower bits */
 	__u32 pid;
 	__s32 ifindex;
 	__u32 len;

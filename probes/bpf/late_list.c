@@ -265,6 +265,7 @@ struct json_object *late_packet_json(const struct late_packet *packet,
 	add_known(o, "socket_bytes", packet->socket_bytes);
 	add_known(o, "socket_packets", packet->socket_packets);
 	add_known(o, "qdisc_packets", packet->qdisc_packets);
+	add_known(o, "sequence", packet->sequence);
 	if (packet->tuple.family) {
 		add_u64(o, "protocol", packet->tuple.protocol);
 		add_end(o, "source", &packet->tuple, packet->tuple.source,

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import made_up_arrivals
 import made_up_flows
+import made_up_late
 import made_up_tcp
 import pandas
 import polars
@@ -117,6 +118,8 @@ def fill(folder: RunFolder) -> None:
             document=ArrivalsDocument.model_validate_json(json.dumps(late)),
         )
     )
+    made, what = made_up_late.probed("baseline", 0, made_up_late.packet(3))
+    folder.record_probe(made, of=what)
     folder.record(made_up_tcp.asked("baseline", 0, made_up_tcp.exchange()))
     folder.known([ReadBack(knob="rp_filter", value="1", before="0\n2", wanted="1", after="1")])
     folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])

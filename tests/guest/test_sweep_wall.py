@@ -14,6 +14,7 @@ from skblab.testbeds.asked import MIXES
 from skblab_analysis.base.errors import SkblabWarning
 from skblab_analysis.base.offered import behind
 from skblab_analysis.cpu import summary as cpu_summary
+from skblab_analysis.late.rows import LatePacketRow, LateTrialRow
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency.rows import AnomalyRow
 from skblab_analysis.layers import summary as layers_summary
@@ -51,6 +52,7 @@ late_us = [1]
 [measure.layers]
 rates = [300]
 seconds = 1
+late_us = 1
 [measure.cpu]
 rates = [300]
 seconds = 2
@@ -108,6 +110,14 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
             parts = [setting.mean(name) or 0.0 for name in layers.names if name != DELAY]
             assert sum(parts) == pytest.approx(2 * (setting.mean(WHOLE) or 0.0), rel=1e-3)
     assert len(latency_summary.of(run)) == len(layers_summary.of(run)) == 1
+    # Each packet is late by that limit on both sides, and is known by its number.
+    for trial in run.rows(LateTrialRow):
+        assert LEAST * 300 <= trial.late == trial.recorded + trial.not_recorded <= 300
+        assert trial.tester_late == trial.tester_recorded >= trial.late
+        assert trial.both == trial.recorded > 0
+    packets = run.rows(LatePacketRow)
+    assert {row.tester_late for row in packets} == {True}
+    assert all(0 < row.in_layer <= row.took for row in packets)
     [cpu] = cpu_summary.of(run)
     assert len(cpu.usages) == 3
     for times in (times for usage in cpu.usages for trial in usage.trials for times in trial.times):

@@ -399,7 +399,8 @@ class LatePacket(ToolDocument):
     What waited at that moment: `backlog` packets for that CPU; `socket_bytes` of memory in the
     socket that the packet was read from, of which `socket_packets` no reader has taken out yet;
     `qdisc_packets` for the queue of the device that
-    it is at, of a virtual one the other side. Null: not known.
+    it is at, of a virtual one the other side. `sequence`: which of its sender's packets it is, from
+    1, the lower 32 bits, if that is our own sender or pktgen. Null: not known.
     """
 
     end_ns: Whole
@@ -421,6 +422,7 @@ class LatePacket(ToolDocument):
     socket_bytes: Count | None = None
     socket_packets: Count | None = None
     qdisc_packets: Count | None = None
+    sequence: Count | None = None
     protocol: Count | None = None
     source: End | None = None
     target: End | None = None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from skblab_analysis.base.checked import RefusedError
@@ -10,6 +11,8 @@ from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Plain, Table, Text
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.pathlat import AnyPath, PathlatDocument, PathName
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.late.rows import rows as late_rows
 from skblab_analysis.trials.rows import OfTrial, TrialRow
 
 # The path of a router's packets.
@@ -24,12 +27,16 @@ Quantile = Real | None
 
 
 class Probed(OfTrial):
-    """What a trial of the layer probe is of: packets put out and forwarded, rates a second."""
+    """What a trial of the layer probe is of: packets put out and forwarded, rates a second.
+
+    `arrivals`: what the tester saw of them, where late packets were asked for.
+    """
 
     rate: Positive
     tried: Whole
     forwarded: Whole
     offered_rate: Real
+    arrivals: ArrivalsDocument | None = None
 
     def check(self, document: PathlatDocument, limit: float) -> None:
         """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
@@ -52,6 +59,15 @@ class Probed(OfTrial):
             lost=max(self.tried - self.forwarded, 0),
             send_rate=self.offered_rate,
         )
+
+    def late(self, trial: int, document: PathlatDocument) -> Iterator[Numbered]:
+        """Yield rows of late packets, if they were asked for."""
+        if document.late is not None and self.arrivals is not None:
+            yield from late_rows(
+                *(self, trial, document.late, self.arrivals),
+                rate=self.rate,
+                forwarded=self.forwarded,
+            )
 
 
 class OfSeries(Numbered):

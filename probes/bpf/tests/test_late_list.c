@@ -21,6 +21,7 @@ static struct late_packet late(void)
 		.comm = "reader",
 		.socket_bytes = 768,
 		.qdisc_packets = -1,
+		.sequence = 4294967295,
 	};
 }
 
@@ -101,6 +102,8 @@ static void check_queues(void)
 	check(json_object_object_get_ex(o, "qdisc_packets", NULL) &&
 		      !json_object_object_get(o, "qdisc_packets"),
 	      "null, for it is not known");
+	check(json_object_get_int64(json_object_object_get(o, "sequence")) == 4294967295,
+	      "sequence");
 	json_object_put(o);
 }
 

@@ -90,10 +90,9 @@ A knob of your own is three shell commands. `NAME` is then a knob like others:
 
 `{value}` and `{port}` become one word of the shell each; skblab quotes it and refuses it within
 quotes of yours. Another shell (`sh -c`, `ssh`, `eval`) would read a value as its text: hand it over
-as a word, such as `sh -c 'echo "$1" >file' sh {value}`, or by standard input. Everything else is
-yours and the shell's: each command is run by `sh -c`, as root, on the device under test and in the
-router's network namespace, without input. With `{port}` in any of the three, all are run for each
-port in turn.
+as a word, such as `sh -c 'echo "$1" >file' sh {value}`, or by standard input. Each command is run
+by `sh -c`, as root, on the device under test and in the router's network namespace, without input.
+With `{port}` in any of the three, all are run for each port in turn.
 
 `get` prints one line, which has to be the value after `set`; otherwise the setting is refused.
 From one value to the next, only `set` runs. `restore` gets the line that `get` printed before the
@@ -105,7 +104,6 @@ standard error. A `get` that prints `skblab-unable: WHY` has the setting skipped
 ### `netfilter = "my-rules.nft"`
 
 Any text that `nft -f` takes, in a file whose name ends in `.nft`, relative to the experiment file.
-
 skblab loads the text as it is, in the router's network namespace; it may begin with
 `flush ruleset`. The rules that were there before come back afterwards. If nft could not load those
 again, as some of iptables, the setting is refused. If nft refuses your text, the reason has its
@@ -128,8 +126,8 @@ def page() -> str:
         OWN,
         *(_section(f"[{name}]", model) for name, model in (("traffic", Traffic), ("needs", Needs))),
         _section("[[setting]]", Setting),
-        "\n## Measures\n\nWithout `--exact` the file has at least one of\n"
-        f"{', '.join(f'`[measure.{measure.name}]`' for measure in MEASURES)}.\n",
+        "\n## Measures\n\nWithout `--exact` the file has at least one of these: `[measure.NAME]` with\n"
+        f"{', '.join(f'`{measure.name}`' for measure in MEASURES)}.\n",
         *(_section(f"[measure.{part.name}]", part.section) for part in PARTS),
         _section("[repeats]", Repeats),
     ]

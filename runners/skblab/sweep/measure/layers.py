@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Layers: packets at a rate, each timed in every layer of the router."""
+"""Layers: packets at a rate, each timed in every layer of the router.
+
+Where late packets are asked for, the probe records them, and the tester times the same packets: so
+each is known by its number on both sides.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -21,9 +27,11 @@ from skblab.sweep.measure.base import (
     Program,
     Sections,
 )
+from skblab.sweep.measure.latency import MOST_RUN, PKTSINK, watching
 from skblab.sweep.planned import Measurement
 from skblab.testbeds import Kind, Sending
-from skblab.testbeds.base import SHARED
+from skblab.testbeds.base import SHARED, sink
+from skblab.testbeds.sink import Sink, counting
 from skblab_analysis.base.checked import measured_well
 from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
@@ -35,6 +43,39 @@ class Layers(AtRates):
     """The layer probe at given rates."""
 
     seconds: Annotated[float, Field(gt=0, le=3600, description="how long each trial lasts")] = 5.0
+    late_us: Annotated[
+        float | None,
+        Field(gt=0, description="microseconds from which on packets are late: says why they were"),
+    ] = None
+    late_run: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MOST_RUN,
+            description="says so only of the nth late one in a row, and later ones",
+        ),
+    ] = 1
+
+    def sink(self, measurement: Measurement) -> Sink | None:
+        """Return what the tester looks at packets by; None if late ones are not asked for."""
+        if self.late_us is None:
+            return None
+        return sink(tester=measurement.tester, late_us=(self.late_us,), run=1)
+
+    def request(self, machine: Machine) -> Request:
+        """Return what the probe is asked for."""
+        asked = request(machine)
+        if self.late_us is None:
+            return asked
+        return replace(asked, late=f"{self.late_us:.15g}us", run=self.late_run)
+
+    def sending(self, measurement: Measurement) -> Sending:
+        """Return what a measurement sends; with stamps, if the tester is to time packets."""
+        assert measurement.rate is not None
+        return Sending.timed(
+            *(measurement.stream, measurement.rate, self.seconds),
+            by_queue=self.late_us is not None,
+        )
 
 
 def request(machine: Machine) -> Request:
@@ -58,8 +99,8 @@ class LayersMeasure(Measure):
     calibrates = False
 
     def programs(self, asked: Sections) -> Sequence[Program]:
-        """Return the probe."""
-        return (PATHLAT,)
+        """Return the probe, and what times packets at the tester."""
+        return (PATHLAT, PKTSINK) if asked[Layers].late_us is not None else (PATHLAT,)
 
     def rates(self, asked: Sections) -> Sequence[int | None]:
         """Return the file's rates, in packets a second."""
@@ -72,22 +113,34 @@ class LayersMeasure(Measure):
     def commands(
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
-        """Yield the probe."""
-        options = request(kind.machine(cpus)).options()
-        yield shlex.join([f"{SHARED}/{PATHLAT.name}", *options])
+        """Yield the probe, the sink if there is one, and what is sent."""
+        layers = asked[Layers]
+        yield shlex.join(
+            [f"{SHARED}/{PATHLAT.name}", *layers.request(kind.machine(cpus)).options()]
+        )
+        if (watched := layers.sink(measurement)) is not None:
+            yield watching(watched.at(kind))
+        yield kind.offering(layers.sending(measurement), cpus)
 
     def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Send packets while the probe looks on; SkblabError if it cannot."""
-        seconds, key = attempt.asked[Layers].seconds, attempt.key
+        layers, key = attempt.asked[Layers], attempt.key
         testbed, measurement = attempt.testbed, attempt.measurement
         assert measurement.rate is not None
-        asks = request(testbed.machine)
+        asks = layers.request(testbed.machine)
         release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
         program = testbed.program(PATHLAT.name)
         target = Target("the router", testbed.transport, program, release)
-        with attached(target, asks, lambda text: None) as reading:
-            offered = testbed.offer(Sending.timed(measurement.stream, measurement.rate, seconds))
+        arrivals = None
+        with contextlib.ExitStack() as stack:
+            if (watched := layers.sink(measurement)) is not None:
+                sees = counting(testbed.tester, testbed.program(PKTSINK.name), watched.at(testbed))
+                counts = stack.enter_context(sees)
+            reading = stack.enter_context(attached(target, asks, lambda text: None))
+            offered = testbed.offer(layers.sending(measurement))
             document = reading.end()
+            if watched is not None:
+                arrivals = counts.end()
         with measured_well("what was measured"):
             probed = Probed(
                 setting=key.setting,
@@ -97,7 +150,10 @@ class LayersMeasure(Measure):
                 rate=measurement.rate,
                 tried=offered.tried,
                 forwarded=offered.forwarded,
-                offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
+                offered_rate=offered_rate(
+                    offered.tried, layers.seconds, offered.microseconds / 1e6
+                ),
+                arrivals=arrivals,
             )
         return lambda: _record(attempt, document, probed)
 
