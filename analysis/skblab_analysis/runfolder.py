@@ -177,6 +177,9 @@ class RunFolder:
             row = of.row(trial) if of else _row(trial, clock)
         for name, text in zip(_TOOLS, (pathlat, *(said or ())), strict=False):
             disk.write(self.logs / f"{name}-{trial}.json", _text(text))
+        if of is not None and of.arrivals is not None:
+            text = of.arrivals.model_dump_json(by_alias=True)
+            disk.write(self.logs / f"pktsink-{trial}.json", f"{text}\n")
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
             ends = _ends(*said) if said else None

@@ -80,7 +80,7 @@ class View:
     unseen: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
     samples: Callable[[Run], Sequence[Sampled]] = _none
-    depends: Mapping[str, float] = field(default_factory=dict)
+    depends: Mapping[str, float | None] = field(default_factory=dict)
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
     texts: Callable[[Run], Sequence[tuple[str, str]]] = _none
 

@@ -95,7 +95,8 @@ struct sk_buff {
 	unsigned int napi_id;
 	__u16 network_header;
 	__u16 transport_header;
-	unsigned int end; /* from head, as on all 64-bit architectures */
+	unsigned int tail; /* from head, as on all 64-bit architectures */
+	unsigned int end;
 	unsigned char *head;
 };
 

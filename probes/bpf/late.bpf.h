@@ -204,7 +204,7 @@ static __noinline int fill_queues(struct late_packet *packet, const struct sk_bu
 static __noinline int fill_sequence(struct late_packet *packet, const struct sk_buff *skb)
 {
 	const void *head = BPF_CORE_READ(skb, head);
-	__u16 transport = BPF_CORE_READ(skb, transport_header);
+	__u32 payload = BPF_CORE_READ(skb, transport_header) + UDP_HEADER;
 	struct packet sent;
 	struct wire wire;
 
@@ -214,7 +214,10 @@ static __noinline int fill_sequence(struct late_packet *packet, const struct sk_
 	/* In a fragment no header of UDP's has been found. */
 	if (packet->tuple.protocol != IPPROTO_UDP || !packet->tuple.ports)
 		return 0;
-	if (!bpf_probe_read_kernel(&wire, sizeof(wire), head + transport + UDP_HEADER) &&
+	/* Of data in pages nothing is read. */
+	if (payload + sizeof(wire) > BPF_CORE_READ(skb, tail))
+		return 0;
+	if (!bpf_probe_read_kernel(&wire, sizeof(wire), head + payload) &&
 	    wire_read(&wire, 0, 0, &sent))
 		packet->sequence = sent.sequence;
 	return 0;

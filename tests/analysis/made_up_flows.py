@@ -100,7 +100,7 @@ def study(results: Path, *, rate: int | None = 1000, **of_receiver: None) -> Run
         *(
             exchanged(setting, block, error + 100 * block, 0, rate, unsent=0, **of_receiver)
             for block in range(3)
-            for setting, error in zip(NAMES, (50_000, 5_000, 50_500), strict=True)
+            for setting, error in zip(NAMES, (50_000, 5_000, 50_250), strict=True)
         ),
     )
 

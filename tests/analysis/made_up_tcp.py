@@ -46,7 +46,7 @@ def client(**more: object) -> dict[str, Any]:
     return {
         **{"schema": SCHEMA, "to": "192.0.2.2:5000", "from": None, "asked": None},
         **{"errors": {"connect": {}, "request": {}, "idle": {}}, "rate_planned": None},
-        **{"seconds": 1.0, "late": None, "percentile_error": 1 / 16, "stopped_by": "seconds"},
+        **{"seconds": 1.0, "late": None, "percentile_error": 1 / 256, "stopped_by": "seconds"},
         "process": PROCESS,
     } | more
 

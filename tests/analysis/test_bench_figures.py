@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from skblab.bench import plan
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cost import bench, editions
 from skblab_analysis.cost.view import of_bench
@@ -198,3 +199,5 @@ def test_the_first_edition_stands_beside_rows_that_it_had() -> None:
         ("UDP receive", "6", "on", 517),
     ]
     assert {one.now for one in found[:2]} == {ADDED["forward"] - ADDED["tester"]}
+    # A row of another name now would never be beside it.
+    assert {row for _, _, row in known} <= {row.name for row in plan.ROWS}

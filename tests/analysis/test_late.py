@@ -8,11 +8,13 @@ from pathlib import Path
 import page_checks
 import pytest
 import synthetic_run
+import test_readers
 from made_up_late import COUNT, LIMIT_NS, arrivals, packet, probed
 from test_layering import TRAFFIC, document, of
 from test_report import fake_gnuplot
 from test_tables import text
 
+from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.late import summary as late_summary
 from skblab_analysis.late.rows import LatePacketRow, LateTrialRow, numbers
@@ -70,15 +72,44 @@ def test_a_trial_has_its_numbers_and_each_packet(run: Run) -> None:
 
 
 def test_numbers_of_late_packets_are_those_of_their_runs() -> None:
-    [late] = arrivals().late
-    assert numbers(late) == {3, 4, 10, 11, 12}
+    assert numbers(arrivals()) == frozenset({3, 4, 10, 11, 12})
 
 
 def test_numbers_beyond_32_bits_are_their_lower_bits() -> None:
-    [late] = arrivals().late
+    seen = arrivals()
+    [late] = seen.late
     first = late.runs.recorded[0].model_copy(update={"sequence": 2**32, "packets": 2})
     runs = late.runs.model_copy(update={"recorded": (first,)})
-    assert numbers(late.model_copy(update={"runs": runs})) == {0, 1}
+    late = late.model_copy(update={"runs": runs})
+    assert numbers(seen.model_copy(update={"late": (late,)})) == frozenset({0, 1})
+
+
+@pytest.mark.parametrize("what", ["lost", "reordered", "duplicates"])
+def test_runs_with_packets_missing_do_not_tell_numbers(tmp_path: Path, what: str) -> None:
+    made, of_trial = probed("baseline", 0, packet(3), packet(11))
+    seen = of_trial.arrivals
+    assert seen is not None
+    seen = seen.model_copy(update={"packets": seen.packets.model_copy(update={what: 1})})
+    folder = new(tmp_path)
+    folder.record_probe(made, of=of_trial.model_copy(update={"arrivals": seen}))
+    run = load(folder.path)
+    [row] = run.rows(LateTrialRow)
+    assert (row.late, row.tester_late, row.both) == (2, 5, None)
+    assert {row.tester_late for row in run.rows(LatePacketRow)} == {None}
+    [found] = late_summary.of(run)
+    assert found.settings[0].explained is None
+
+
+def test_a_tester_that_is_not_to_be_trusted_makes_the_trial_invalid(tmp_path: Path) -> None:
+    made, of_trial = probed("baseline", 0, packet(3))
+    seen = of_trial.arrivals
+    assert seen is not None
+    seen = seen.model_copy(update={"clock": seen.clock.model_copy(update={"steps": 2})})
+    folder = new(tmp_path)
+    with pytest.raises(RefusedError, match="not to be trusted: the clock was set 2 times"):
+        folder.record_probe(made, of=of_trial.model_copy(update={"arrivals": seen}))
+    # What it said is kept all the same.
+    assert (folder.logs / "pktsink-0.json").exists()
 
 
 def test_causes_are_counted_the_most_frequent_first(run: Run) -> None:
@@ -92,14 +123,15 @@ def test_causes_are_counted_the_most_frequent_first(run: Run) -> None:
     assert [(one.layer, one.ran, one.packets, one.longest) for one in threads.causes] == [
         ("stack", "napi/r0-1", 3, 900_000)
     ]
-    assert (baseline.explained, threads.explained) == (2 / 5, 3 / 5)
+    # Of threads the probe recorded 3 of 9.
+    assert (baseline.explained, threads.explained) == (2 / 5, None)
     assert baseline.share("late") == 4 / COUNT
 
 
 def test_tables_page_and_document_say_what_makes_packets_late(run: Run) -> None:
     [found] = late_summary.of(run)
     counted, causes = map(text, tables(found))
-    assert "Late packets (250" in counted and "of these" in counted
+    assert "Late packets (250" in counted and "also in" in counted
     assert "40\N{NO-BREAK SPACE}%" in counted
     lines = [line.split() for line in causes.splitlines()]
     assert ["baseline", "route", "softirq", "net_rx", "3"] in [line[:5] for line in lines]
@@ -107,7 +139,7 @@ def test_tables_page_and_document_say_what_makes_packets_late(run: Run) -> None:
     page_checks.check(page)
     assert "What makes packets late here" in page.read_text()
     said = findings.sentences(run)
-    assert any("75" in one and "late in route while softirq net_rx had" in one for one in said)
+    assert any("75" in one and "late in route, and what ran longest" in one for one in said)
     unseen = findings.unseen(run)
     assert any(
         one.endswith(
@@ -145,3 +177,7 @@ def test_a_trial_that_did_not_ask_has_none(tmp_path: Path) -> None:
     folder = new(tmp_path)
     folder.record_probe(document([1000] * 8), of=of("baseline", 0))
     assert late_summary.of(load(folder.path)) == []
+
+
+def test_a_page_of_all_measures_has_each_anchor_once(tmp_path: Path) -> None:
+    page_checks.check(build_report(test_readers.finished_run(tmp_path), fake_gnuplot))

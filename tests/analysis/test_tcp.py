@@ -4,23 +4,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import page_checks
 import pytest
-from made_up_tcp import BASELINE, FLOW, NAMES, asked, exchange, recorded, stream, study
+from made_up_tcp import (
+    BASELINE,
+    FLOW,
+    NAMES,
+    asked,
+    exchange,
+    recorded,
+    stream,
+    study,
+    taken,
+    tally,
+)
 from test_report import fake_gnuplot
 from test_tables import text
 
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.load import load
+from skblab_analysis.base.sampled import Sampled
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, summary
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.tcp.rows import TcpRow
 from skblab_analysis.tcp.summary import of
-from skblab_analysis.tcp.view import tables
+from skblab_analysis.tcp.view import VIEW, tables
 from skblab_analysis.traffic.rows import FlowTimesRow
+
+
+def compared_with_others(run: Run) -> Sequence[Sampled]:
+    return VIEW.samples(run)
 
 
 def test_a_trial_has_a_row_and_one_for_each_kind_of_time(tmp_path: Path) -> None:
@@ -60,11 +77,22 @@ def test_a_stream_has_bits(tmp_path: Path) -> None:
             "of 1000 begun none was completed: 1000 ETIMEDOUT (connect)",
         ),
         (
+            asked(
+                BASELINE,
+                0,
+                exchange()
+                | {"transactions": tally(0), "connections": tally(1, 1)}
+                | dict.fromkeys(("connect", "request", "transaction"), taken(1, 0)),
+            ),
+            "no connection was made",
+        ),
+        (
             asked(BASELINE, 0, exchange(), accepted=7),
-            "1000 connections were made, and the server took 7: something else answered",
+            "1000 connections were made, and the server took 7: something else answered, or the "
+            "server was overloaded",
         ),
     ],
-    ids=["nothing", "somebody else"],
+    ids=["nothing", "no connection", "somebody else"],
 )
 def test_what_is_no_figure_is_refused(tmp_path: Path, trial: object, why: str) -> None:
     with pytest.raises(RefusedError, match=re.escape(why)):
@@ -110,9 +138,41 @@ def test_a_setting_of_another_rate_is_not_compared(tmp_path: Path) -> None:
     assert [change.setting for change in flow.changes] == ["the same again"]
 
 
+def test_times_are_not_compared_with_none_nor_with_other_times(tmp_path: Path) -> None:
+    others = (None, "poisson:1ms", "poisson:10us")
+    run = recorded(
+        tmp_path,
+        *(
+            asked(name, block, exchange(due=bool(text)) | {"intervals": text})
+            for block in range(3)
+            for name, text in zip(NAMES, others, strict=True)
+        ),
+        *(
+            asked("as exact", block, exchange(due=True) | {"intervals": "poisson:1ms"})
+            for block in range(3)
+        ),
+    )
+    [flow] = of(run)
+    assert flow.changes == ()
+    [sample, *_] = [one for one in compared_with_others(run) if one.setting == "as exact"]
+    assert ("intervals", "poisson:1ms") in sample.how
+
+
+def test_too_few_answers_for_a_percentile_are_told(tmp_path: Path) -> None:
+    said = exchange(due=True)
+    said["since_due"]["percentiles_ns"] = {"50": said["since_due"]["percentiles_ns"]["50"]}
+    run = recorded(tmp_path, asked(BASELINE, 0, said, rate=50))
+    assert any(
+        "too few answers in a trial for a 99th percentile" in one for one in findings.unseen(run)
+    )
+
+
 def test_what_failed_is_told(tmp_path: Path) -> None:
     run = recorded(tmp_path, asked(BASELINE, 0, exchange(failed=5)))
-    assert f"{FLOW}: with {BASELINE} some failed: 5 ETIMEDOUT (connect)." in findings.unseen(run)
+    assert (
+        f"{FLOW}: with {BASELINE} some failed, and are in no time: 5 ETIMEDOUT (connect)."
+        in findings.unseen(run)
+    )
 
 
 def test_the_tables_the_page_and_the_document_have_the_same(tmp_path: Path) -> None:

@@ -542,7 +542,7 @@ def test_a_tcp_flow_is_a_server_and_a_client(more: dict[str, object], client: st
     assert found.receiver[:4] == ["/b/skblab-traffic", "tcp-serve", "--bind", where]
     # It goes on until it is told, or long after its client.
     assert found.serves
-    assert found.receiver[4:6] == ["--seconds", "122"]
+    assert found.receiver[4:8] == ["--seconds", "132", "--connections", "16384"]
 
 
 @pytest.mark.parametrize(
@@ -567,8 +567,9 @@ def test_a_tcp_flow_is_a_server_and_a_client(more: dict[str, object], client: st
             'kind = "stream"\nconnections = 1025',
             "connections = 1025 of a stream: expected 1024 at most",
         ),
-        ("connections = 8", 'kind = "stream", seed = 2', "'more at once': seed with kind ="),
+        ("connections = 8", 'close = "reset"', "'more at once': close with kind ="),
         ("connections = 8", "connections = 0", "'more at once': tcp.connections: "),
+        ("connections = 8", 'kind = "stream"', "kind is the same with every setting"),
         ("connections = 8", "port = 1", "port is the same with every setting"),
         ("tcp = {", "flow = {", "'more at once': flow = ...: expected [[flow]] with it"),
         ('to = "b"', 'to = "a"', "from and to are 'a': expected two hosts"),

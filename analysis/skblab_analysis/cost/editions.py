@@ -31,6 +31,7 @@ class Beside:
     row: str
     first: float
     now: float
+    significant: bool | None
 
 
 def stored() -> dict[Key, float]:
@@ -46,14 +47,16 @@ def stored() -> dict[Key, float]:
 def beside(document: BenchDocument) -> list[Beside]:
     """Return the rows of a benchmark that the first edition has figures for."""
     now = dict(_measured(document))
-    return [Beside(*key, first, now[key]) for key, first in stored().items() if key in now]
+    return [Beside(*key, first, *now[key]) for key, first in stored().items() if key in now]
 
 
-def _measured(document: BenchDocument) -> Iterator[tuple[Key, float]]:
+def _measured(document: BenchDocument) -> Iterator[tuple[Key, tuple[float, bool | None]]]:
+    """Yield what each row adds, and whether that is significant."""
     for what, path in (("forwarding", bench.forwarding), ("UDP receive", bench.receive)):
         for family in FAMILIES:
             for figure in path(document, family):
-                if figure.difference is not None:
-                    yield (what, str(family), figure.row.name), figure.difference
+                if figure.difference is not None and figure.certainty is not None:
+                    found = figure.difference, figure.certainty.significant
+                    yield (what, str(family), figure.row.name), found
     for poll in bench.polls(document):
-        yield ("NAPI poll", "", poll.row.name), poll.per_poll
+        yield ("NAPI poll", "", poll.row.name), (poll.per_poll, poll.certainty.significant)

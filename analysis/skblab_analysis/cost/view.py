@@ -143,10 +143,10 @@ def _edition_table(found: Sequence[editions.Beside]) -> Table:
             f"{one.what}, IPv{one.family}" if one.family else one.what,
             one.row,
             signed(one.first),
-            signed(one.now),
-            signed(one.now - one.first),
+            signed(one.now) if one.significant else f"({signed(one.now)})",
+            signed(one.now - one.first) if one.significant else ABSENT,
         )
-    table.caption = "The figures of the first edition are stored: it is no longer in the tree."
+    table.caption = "The first edition's figures are stored. In brackets: not significant"
     return table
 
 

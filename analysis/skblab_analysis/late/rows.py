@@ -9,7 +9,7 @@ from typing import Annotated
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Table, Text
 from skblab_analysis.base.whole import Count, Positive, Whole
 from skblab_analysis.formats.pathlat import LateDocument, LatePacket
-from skblab_analysis.formats.pktsink import ArrivalsDocument, LatePackets
+from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.trials.rows import OfRow, OfTrial
 
 # The probe has the lower bits of numbers, the tester all of them.
@@ -22,7 +22,8 @@ class LateTrialRow(OfRow):
     rate: Annotated[Positive, Column("packets/s", "Rate that packets were offered at.")]
     threshold: Annotated[Positive, Column("ns", "From which on a packet is late.")]
     in_a_row: Annotated[
-        Positive, Column("packets", "The probe recorded only those with so many before in a row.")
+        Positive,
+        Column("packets", "The probe recorded the packet of this number in a row, and later ones."),
     ]
     forwarded: Annotated[Whole, Column("packets", "Packets that the router gave to the link.")]
     late: Annotated[Count, Column("packets", "Late in the router: from the driver to its end.")]
@@ -37,8 +38,12 @@ class LateTrialRow(OfRow):
         Count, Column("packets", "Of these, those whose numbers the tester recorded.")
     ]
     both: Annotated[
-        Count,
-        Column("packets", "Recorded as late by the tester and by the probe, by their numbers."),
+        Count | None,
+        Column(
+            "packets",
+            "Recorded as late by the tester and by the probe, by their numbers; null: packets were "
+            "lost or overtaken, and the tester's runs do not tell their numbers.",
+        ),
     ]
 
 
@@ -68,13 +73,23 @@ class LatePacketRow(OfRow):
     tester_late: Annotated[
         bool | None,
         Column(
-            NO_UNIT, "Whether the tester recorded it as late, too; null: its number is not known."
+            NO_UNIT,
+            "Whether the tester recorded it as late, too; null: its number is not known, or `both` "
+            "is null.",
         ),
     ] = None
 
 
-def numbers(late: LatePackets) -> frozenset[int]:
-    """Return the numbers of packets that the tester recorded as late, their lower bits."""
+def numbers(arrivals: ArrivalsDocument) -> frozenset[int] | None:
+    """Return the numbers of packets that the tester recorded as late, their lower bits.
+
+    A run has its first number and how many packets it has. Those are the next numbers only if all
+    packets came, once and in their order: else None.
+    """
+    packets = arrivals.packets
+    if packets.lost or packets.reordered or packets.duplicates:
+        return None
+    [late] = arrivals.late
     return frozenset(
         number % (1 << BITS)
         for run in late.runs.recorded
@@ -96,7 +111,7 @@ def rows(
     The tester was asked for this threshold alone, and for runs of one packet and more.
     """
     [seen] = arrivals.late
-    known = numbers(seen)
+    known = numbers(arrivals)
     head = of.head(trial) | {"rate": rate}
     yield LateTrialRow(
         **head,
@@ -108,13 +123,15 @@ def rows(
         not_recorded=late.limited + late.lost,
         tester_late=seen.packets_late,
         tester_recorded=sum(run.packets for run in seen.runs.recorded),
-        both=sum(packet.sequence in known for packet in late.packets),
+        both=None if known is None else sum(one.sequence in known for one in late.packets),
     )
     for packet in late.packets:
         yield _packet(head, packet, known)
 
 
-def _packet(head: dict[str, object], packet: LatePacket, known: frozenset[int]) -> LatePacketRow:
+def _packet(
+    head: dict[str, object], packet: LatePacket, known: frozenset[int] | None
+) -> LatePacketRow:
     layer, took = packet.slowest
     ran = packet.longest
     return LatePacketRow.model_validate(
@@ -129,7 +146,9 @@ def _packet(head: dict[str, object], packet: LatePacket, known: frozenset[int]) 
             "ran": ran[0].words if ran else None,
             "ran_for": ran[1] if ran else None,
             "backlog": packet.backlog,
-            "tester_late": None if packet.sequence is None else packet.sequence in known,
+            "tester_late": None
+            if packet.sequence is None or known is None
+            else packet.sequence in known,
         }
     )
 

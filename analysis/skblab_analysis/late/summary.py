@@ -48,9 +48,27 @@ class Setting:
 
     @property
     def explained(self) -> float | None:
-        """Which share of packets that the tester recorded the probe recorded, too."""
-        recorded = self.sum("tester_recorded")
-        return self.sum("both") / recorded if recorded else None
+        """Which share of packets late at the tester were late in the router, too.
+
+        None where one of them did not record all late packets of some trial, or does not tell their
+        numbers: two parts of different packets say nothing.
+        """
+        both = 0
+        for row in self.trials:
+            whole = (row.recorded, row.tester_recorded) == (row.late, row.tester_late)
+            if row.both is None or not whole:
+                return None
+            both += row.both
+        late = self.sum("tester_late")
+        return both / late if late else None
+
+    @property
+    def layers(self) -> Counter[str]:
+        """How many recorded packets each layer made late."""
+        found: Counter[str] = Counter()
+        for cause in self.causes:
+            found[cause.layer] += cause.packets
+        return found
 
 
 @dataclass(frozen=True)

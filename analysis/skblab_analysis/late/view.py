@@ -27,7 +27,7 @@ from skblab_analysis.view import Cells, Section, View, suffix
 # Causes of a setting that a table has; what is left is their sum.
 MOST = 5
 OTHERS = "others"
-COUNTED = ("forwarded", "late in the router", "late at the tester", "of these in the router")
+COUNTED = ("forwarded", "late in the router", "late at the tester", "also in the router")
 CAUSES = ("made late in", "which ran longest", "packets", "of recorded", "longest")
 
 
@@ -126,7 +126,7 @@ def _sentences(summary: LateSummary) -> Iterator[str]:
         if not setting.causes:
             continue
         first = setting.causes[0]
-        ran = f" while {first.ran} had the CPU" if first.ran != UNKNOWN else ""
+        ran = f", and what ran longest meanwhile was {first.ran}" if first.ran != UNKNOWN else ""
         part = share(first.packets / setting.sum("recorded"), 0)
         yield (
             f"{at_rate(summary)}: with {setting.name}, {part} of the recorded late packets were "
@@ -145,7 +145,7 @@ def unseen(found: Sequence[LateSummary]) -> list[str]:
                 "probe records: causes are of those recorded."
             )
         freed = [
-            one.name for one in summary.settings if one.causes and one.causes[0].layer == "done"
+            one.name for one in summary.settings if 2 * one.layers["done"] > one.sum("recorded")
         ]
         if freed:
             said.append(

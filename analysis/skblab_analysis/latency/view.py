@@ -433,7 +433,7 @@ def _samples(summary: LatencySummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
-    depends={"latency.seconds": 10.0},
+    depends={"latency.seconds": 10.0, "latency.cut_seconds": None},
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
     sections=_sections,

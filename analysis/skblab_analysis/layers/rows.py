@@ -41,8 +41,11 @@ class Probed(OfTrial):
     def check(self, document: PathlatDocument, limit: float) -> None:
         """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
 
-        By more than `limit` per cent; those that were merged are seen as one.
+        By more than `limit` per cent; those that were merged are seen as one. Also if the tester's
+        times are not to be trusted.
         """
+        if self.arrivals is not None and (doubts := list(self.arrivals.doubts())):
+            raise RefusedError(f"the tester's times are not to be trusted: {'; '.join(doubts)}")
         seen = document.path(PATH).ends.transmitted + document.merged
         if self.forwarded - seen > limit / 100 * self.forwarded:
             raise RefusedError(f"the probe saw {seen} of {self.forwarded} forwarded packets")

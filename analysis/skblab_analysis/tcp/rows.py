@@ -44,8 +44,11 @@ class TcpRow(OfRow):
     ]
     asked: Annotated[
         Whole | None,
-        Column(BY_ROW, "Transactions or bits a second asked for; null: as many as possible."),
+        Column(BY_ROW, "Transactions or bits a second asked for; null: none, see `intervals`."),
     ] = None
+    intervals: Annotated[
+        Text, Column(NO_UNIT, "Times between transactions that were asked for; empty: none were.")
+    ] = ""
     reached: Annotated[
         Real | None,
         Column(BY_ROW, "Transactions a second that were completed, or bits a second that came."),
@@ -96,11 +99,12 @@ class TcpAsked(OfTrial):
         tally, made = self._tally, self.client.connections.completed
         if not tally.completed:
             failed = f": {self.errors}" if self.errors else ""
-            raise RefusedError(f"of {tally.attempted} begun none was completed{failed}")
+            what = f"of {tally.attempted} begun none was completed"
+            raise RefusedError(f"{what if tally.attempted else 'no connection was made'}{failed}")
         if self.server.accepted < made:
             raise RefusedError(
                 f"{made} connections were made, and the server took {self.server.accepted}: "
-                "something else answered"
+                "something else answered, or the server was overloaded"
             )
         yield self._flow(trial)
         for kind in TIMES:
@@ -130,6 +134,7 @@ class TcpAsked(OfTrial):
             "errors": self.errors,
             "retransmitted": client.retransmitted,
             "asked": self.asked,
+            "intervals": getattr(client, "intervals", None) or "",
         }
         if isinstance(client, TcpStreamDocument):
             return TcpRow(

@@ -5,7 +5,7 @@ A figure of a setting is the median of its blocks; the smallest and the largest 
 all blocks. Settings are compared block by block with the first one. Requests and connections that
 had times are compared by the 99th percentile of the time from when one was due until its answer was
 whole. All else is by what was reached, transactions or bits a second. A setting that asks for
-another rate than the first one is not compared with it.
+another rate, or for other times, than the first one is not compared with it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ class Asked:
     def asked(self) -> int | None:
         """Transactions or bits a second that were asked for; None: as many as possible."""
         return self.rows[0].asked
+
+    @property
+    def intervals(self) -> str:
+        """Times between transactions that were asked for; empty: none were."""
+        return self.rows[0].intervals
+
+    @property
+    def due(self) -> bool:
+        """Whether transactions were due at times."""
+        return COMPARED in self.times
 
     @property
     def reached(self) -> float | None:
@@ -94,25 +104,21 @@ def of(run: Run) -> list[TcpSummary]:
     good = {row.trial for row in run.trials if row.measure == MEASURE and row.state == "good"}
     rows = [row for row in run.rows(TcpRow) if row.trial in good]
     times = by_trial(row for row in run.rows(FlowTimesRow) if row.trial in good)
-    order = run.document.plan.settings
     return [
-        _flow(flow, [row for row in rows if row.traffic == flow], times, order)
+        _flow(run, flow, [row for row in rows if row.traffic == flow], times)
         for flow in dict.fromkeys(row.traffic for row in rows)
     ]
 
 
 def _flow(
-    flow: str,
-    rows: Sequence[TcpRow],
-    times: Mapping[int, Sequence[FlowTimesRow]],
-    order: Sequence[str],
+    run: Run, flow: str, rows: Sequence[TcpRow], times: Mapping[int, Sequence[FlowTimesRow]]
 ) -> TcpSummary:
     found = dict.fromkeys(row.setting for row in rows)
-    names = sorted(found, key=lambda name: order.index(name) if name in order else len(order))
+    names = run.setting_order(found)
     asked = [
         _asked(name, tuple(row for row in rows if row.setting == name), times) for name in names
     ]
-    baseline = order[0] if order else names[0]
+    baseline = run.document.plan.baseline or names[0]
     first = next((one for one in asked if one.setting == baseline), None)
     by_time = bool(first and first.sample(True))
     return TcpSummary(
@@ -150,6 +156,7 @@ def _changes(first: Asked, asked: Sequence[Asked], by_time: bool) -> list[Change
             ),
         )
         for other in asked
-        if other is not first and other.asked == first.asked
+        if other is not first
+        and (other.asked, other.intervals, other.due) == (first.asked, first.intervals, first.due)
     ]
     return [Change(setting, change) for setting, change in found if change is not None]

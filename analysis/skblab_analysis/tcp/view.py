@@ -173,7 +173,7 @@ def _section(run: Run, summary: TcpSummary, place: int) -> Section:
         figures=list(times.FIGURES),
         times=tuple(
             times.TimesShown(
-                id=kind.replace("_", "-"),
+                id="tcp-" + kind.replace("_", "-"),
                 title=f"{TITLES[kind]}, in {of_table.name}",
                 rows=tuple(
                     Cells(name=name, figures=cells)
@@ -243,10 +243,18 @@ def unseen(found: Sequence[TcpSummary]) -> list[str]:
     for summary in found:
         blocks = {one.setting: len(one.rows) for one in summary.asked}
         said += sentences_of.one_block(summary.flow, blocks)
+        if not summary.by_time and any(one.due for one in summary.asked):
+            said.append(
+                f"{summary.flow}: too few answers in a trial for a 99th percentile, so settings "
+                "are compared by their rate, which was asked for: give more seconds."
+            )
         for one in summary.asked:
             errors = dict.fromkeys(row.errors for row in one.rows if row.errors)
             if errors:
-                said.append(f"{summary.flow}: with {one.setting} some failed: {'; '.join(errors)}.")
+                said.append(
+                    f"{summary.flow}: with {one.setting} some failed, and are in no time: "
+                    f"{'; '.join(errors)}."
+                )
     return said
 
 
@@ -286,6 +294,7 @@ def _samples(summary: TcpSummary) -> Iterator[Sampled]:
                 traffic=summary.flow,
                 resolution=resolution(summary.by_time),
                 relative=True,
+                how=(("asked", str(one.asked)), ("intervals", one.intervals)),
             )
 
 

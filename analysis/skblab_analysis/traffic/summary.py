@@ -23,7 +23,7 @@ from skblab_analysis.traffic.times import Times, by_kind
 from skblab_analysis.trials.rows import TrialRow
 
 # A receiver's percentiles are those of a histogram whose buckets are so wide.
-BUCKET = 1 / 16
+BUCKET = 1 / 128
 # What settings are compared by.
 COMPARED: Kind = "inter_arrival_error"
 

@@ -237,7 +237,7 @@ def _section(run: Run, summary: FlowSummary, place: int) -> Section:
         figures=list(times.FIGURES),
         times=tuple(
             times.TimesShown(
-                id=kind.replace("_", "-"),
+                id="traffic-" + kind.replace("_", "-"),
                 title=f"{TITLES[kind]}, in {_scale(summary, kind).name}",
                 rows=tuple(
                     Cells(name=name, figures=cells)

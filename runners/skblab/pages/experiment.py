@@ -126,7 +126,7 @@ def page() -> str:
         OWN,
         *(_section(f"[{name}]", model) for name, model in (("traffic", Traffic), ("needs", Needs))),
         _section("[[setting]]", Setting),
-        "\n## Measures\n\nWithout `--exact` the file has at least one of these: `[measure.NAME]` with\n"
+        "\n## Measures\n\nWithout `--exact` the file has at least one `[measure.NAME]`, of\n"
         f"{', '.join(f'`{measure.name}`' for measure in MEASURES)}.\n",
         *(_section(f"[measure.{part.name}]", part.section) for part in PARTS),
         _section("[repeats]", Repeats),

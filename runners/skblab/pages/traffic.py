@@ -64,7 +64,8 @@ skblab does not compare a setting with the first one if it asks for another `rat
 how far each rate is from the one that was asked for.
 
 Of TCP connections and requests that are due at times (`rate`, `interval`): the 99th percentile of
-the time from when one was due until its answer was whole. Of other TCP flows: the rate.
+the time from when one was due until its answer was whole, if a trial has at least 1000 answers. Of
+other TCP flows: the rate.
 
 ## TCP
 

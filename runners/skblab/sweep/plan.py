@@ -34,6 +34,11 @@ ROUTES = ("routes", "routes6")
 # Sections that are in a plan's digest where they are not asked for, too. Those of later measures
 # are not: an experiment that does not ask for them has the plan that it had.
 FIRST = frozenset(("throughput", "rfc2544", "latency", "layers"))
+# Keys that came later, with what they are where a file does not have them: the same.
+LATER: Mapping[str, Mapping[str, object]] = {
+    "latency": {"cut_seconds": None},
+    "layers": {"late_us": None, "late_run": 1},
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Plan:
         """Names the plan: the same for the same experiment file, whatever its comments."""
         experiment = self.experiment.model_dump(mode="json")
         experiment["measure"] = {
-            name: section
+            name: _as_before(name, section)
             for name, section in self.experiment.measure.model_dump(mode="json").items()
             if section is not None or name in FIRST
         }
@@ -106,6 +111,14 @@ class Plan:
             found += ROUTE_SECONDS * sum(count for count in made if isinstance(count, int))
             there = setting.knobs
         return found
+
+
+def _as_before(name: str, section: dict[str, object] | None) -> dict[str, object] | None:
+    """Return a section without the keys that came later, unless a file has them."""
+    if section is None:
+        return None
+    later = LATER.get(name, {})
+    return {key: value for key, value in section.items() if later.get(key, ...) != value}
 
 
 def _digested(boot: Boot) -> dict[str, object]:

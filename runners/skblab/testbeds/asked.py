@@ -63,9 +63,7 @@ class Traffic(Finite):
     ] = (1,)
     destinations: Annotated[
         tuple[Destinations, ...],
-        Field(
-            min_length=1, description="one address, or random ones, as large tables of routes need"
-        ),
+        Field(min_length=1, description="one address, or random ones for many routes"),
     ] = ("fixed",)
 
     @model_validator(mode="after")

@@ -35,7 +35,8 @@ class Sink:
 
     `stamper` is where packets are stamped anew as they leave the generator, which has to send by
     `xmit_mode queue_xmit` then: without it stamps hold the wait for a packet's time. Times are
-    those of packets with the numbers `first` to `last`; the first that is sent has 1.
+    those of packets with the numbers `first` to `last`, where the first that is sent has 1, and of
+    those that arrive `begin` seconds after the first or later, and sooner than `end`.
     """
 
     place: Place
@@ -44,6 +45,8 @@ class Sink:
     run: int | None = None
     first: int | None = None
     last: int | None = None
+    begin: float | None = None
+    end: float | None = None
     passes: bool = False
 
     def at(self, testbed: Rooms) -> Sink:
@@ -63,6 +66,9 @@ class Sink:
         for option, value in (("--run", self.run), ("--first", self.first), ("--last", self.last)):
             if value is not None:
                 words += [option, str(value)]
+        for option, seconds in (("--from", self.begin), ("--until", self.end)):
+            if seconds is not None:
+                words += [option, f"{seconds:.15g}"]
         return [*words, "--pass"] if self.passes else words
 
 

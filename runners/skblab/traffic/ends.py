@@ -25,6 +25,8 @@ RCVBUF = 16 << 20
 # A machine that is busy ends later than it should.
 LATE_SECONDS = 60.0
 NANOSECONDS = 1_000_000_000
+# What the server has without these options.
+CONNECTIONS, IDLE_CONNECTION_SECONDS = 16_384, 60.0
 # Generators whose times may be far from any that is written.
 UNBOUNDED = ("pareto", "file")
 # Of a Poisson process one time in 500 million is longer than so many times the mean.
@@ -144,8 +146,10 @@ def _tcp(flow: TcpFlow, sender: Host, receiver: Host, where: str) -> Ends:
     serve: dict[str, object] = {
         "--bind": where,
         # It is told to end once its client has; this is for the case that nobody is left to tell.
-        "--seconds": f"{flow.seconds + LATE_SECONDS + READY_SECONDS:g}",
-        "--connections": flow.connections,
+        "--seconds": f"{flow.longest + LATE_SECONDS + READY_SECONDS:g}",
+        # What the client has given up may still be open here.
+        "--connections": max(CONNECTIONS, 2 * flow.connections),
+        "--idle": f"{max(IDLE_CONNECTION_SECONDS, 2 * flow.timeout):g}",
         **_receives(flow),
     }
     return Ends(

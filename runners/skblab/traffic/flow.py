@@ -84,8 +84,10 @@ class Between(Finite):
     model_config = ConfigDict(populate_by_name=True)
 
     name: Annotated[FlowName, Field(description="name of the flow in all tables")]
-    sender: Annotated[Host, Field(alias="from", description="host that sends, or asks")]
-    receiver: Annotated[Host, Field(alias="to", description="host that receives, or answers")]
+    sender: Annotated[Host, Field(alias="from", description="host that sends; of TCP, the client")]
+    receiver: Annotated[
+        Host, Field(alias="to", description="host that receives; of TCP, the server")
+    ]
     port: Annotated[int, Field(ge=1, le=65535, description="port of the receiver")] = PORT
     family: Annotated[Literal[4, 6], Field(description="IPv4, IPv6")] = 4
     seconds: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="how long it lasts")] = (
@@ -93,7 +95,9 @@ class Between(Finite):
     )
     spin: Annotated[
         float,
-        Field(ge=0, le=1, description="seconds before the time of what is due in which it polls"),
+        Field(
+            ge=0, le=1, description="seconds of busy waiting before each time that something is due"
+        ),
     ] = 0.0
     seed: Annotated[Whole, Field(description="of random sizes and times")] = 1
     realtime: Annotated[
@@ -104,6 +108,11 @@ class Between(Finite):
         Realtime | None, Field(description="policy and priority of the receiver")
     ] = None
     receiver_cpu: Annotated[int | None, Field(ge=0, description="the receiver's only CPU")] = None
+
+    @property
+    def longest(self) -> float:
+        """The longest time that it may take, in seconds."""
+        return self.seconds
 
     @model_validator(mode="after")
     def _two_hosts(self) -> Between:

@@ -34,6 +34,8 @@ from skblab_analysis.trials.rows import Setting as SettingName
 FlowT = TypeVar("FlowT", bound=Flow | TcpFlow)
 # What is of a flow, whatever it sends: a setting cannot change it.
 FIXED = frozenset({"name", "from", "to", "port", "family"})
+# Other kinds have other figures.
+FIXED_OF_TCP = FIXED | {"kind"}
 
 
 def _is_host(name: str) -> str:
@@ -139,7 +141,8 @@ class TrafficFile(Finite):
                 f"setting {setting.name!r}: kernel = {setting.kernel!r} takes a guest: expected "
                 'where = "guest" and no [hosts]'
             )
-        if fixed := FIXED & (setting.flow.keys() | setting.tcp.keys()):
+        fixed = (FIXED & setting.flow.keys()) | (FIXED_OF_TCP & setting.tcp.keys())
+        if fixed:
             raise ValueError(
                 f"setting {setting.name!r}: {min(fixed)} is the same with every setting: expected "
                 "other keys of a flow"

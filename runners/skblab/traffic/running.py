@@ -155,7 +155,7 @@ def exchange(flows: Sequence[Flow | TcpFlow], hosts: Hosts) -> list[tuple[Ends, 
         for flow, command, sender, receiver in zip(
             flows, commands, senders, receivers, strict=True
         ):
-            limit = flow.seconds + 2 * LATE_SECONDS
+            limit = flow.longest + 2 * LATE_SECONDS
             name = f"the sender of {flow.name!r}"
             sent = command.sent(finished(sender, name, limit), name)
             if command.serves:

@@ -42,7 +42,7 @@ class TcpFlow(Between):
 
     kind: Annotated[
         Kind,
-        Field(description="one for each request, requests on connections that are kept, or data"),
+        Field(description="a connection for each request, requests on kept connections, or data"),
     ]
     connections: Annotated[
         int, Field(ge=1, le=MOST_CONNECTIONS, description="connections at once, at most")
@@ -92,6 +92,11 @@ class TcpFlow(Between):
         if self.kind != "stream" and self.rate is not None and self.rate > MOST_OWN_RATE:
             raise ValueError(f"rate = {self.rate}: expected {MOST_OWN_RATE} at most")
         return self
+
+    @property
+    def longest(self) -> float:
+        """The longest time that it may take: connections come before it, the last answers after."""
+        return self.seconds + 2 * self.timeout
 
     def __str__(self) -> str:
         """Return what is asked for, in words."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab.sweep.measure.base import (
     TRIAL_SECONDS,
@@ -34,6 +35,9 @@ PKTSINK = Program("pktsink", "tester")
 # As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
 MOST_LATE = 4
 MOST_RUN = 1 << 20
+# Caches and queues fill at the beginning, and the generator ends on its own: a second at both ends
+# of trials that are long enough does not count.
+CUT, LONG = 1.0, 10.0
 
 
 class Latency(AtRates):
@@ -51,10 +55,31 @@ class Latency(AtRates):
     run: Annotated[
         int, Field(ge=1, le=MOST_RUN, description="late packets in a row that are an anomaly")
     ] = 2
+    cut_seconds: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=3600,
+            description=f"cut at both ends; {CUT:g} where `seconds` is {LONG:g} or more, else 0",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> Latency:
+        if 2 * (self.cut_seconds or 0) >= self.seconds:
+            raise ValueError(
+                f"cut_seconds = {self.cut_seconds:g} at both ends of {self.seconds:g} s: expected "
+                "less than half"
+            )
+        return self
 
     def sink(self, measurement: Measurement) -> Sink:
         """Return what a measurement's packets are looked at by."""
-        return sink(tester=measurement.tester, late_us=self.late_us, run=self.run)
+        made = sink(tester=measurement.tester, late_us=self.late_us, run=self.run)
+        cut = (
+            (CUT if self.seconds >= LONG else 0.0) if self.cut_seconds is None else self.cut_seconds
+        )
+        return replace(made, begin=cut, end=self.seconds - cut) if cut else made
 
     def sending(self, measurement: Measurement) -> Sending:
         """Return what a measurement sends."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab.machine.device import Machine
 from skblab.probe.attached import attached
@@ -37,6 +37,8 @@ from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
 
 PATHLAT = Program("pathlat", "router")
+# Late packets that the probe records in a trial, however many in a second: the tester has all.
+LATE_MAX, LATE_RATE = 2000, 0
 
 
 class Layers(AtRates):
@@ -45,16 +47,22 @@ class Layers(AtRates):
     seconds: Annotated[float, Field(gt=0, le=3600, description="how long each trial lasts")] = 5.0
     late_us: Annotated[
         float | None,
-        Field(gt=0, description="microseconds from which on packets are late: says why they were"),
+        Field(gt=0, description="one time; why packets were late by it"),
     ] = None
     late_run: Annotated[
         int,
         Field(
             ge=1,
             le=MOST_RUN,
-            description="says so only of the nth late one in a row, and later ones",
+            description="in a row, only of the one of this number and later",
         ),
     ] = 1
+
+    @model_validator(mode="after")
+    def _late_at_all(self) -> Layers:
+        if self.late_us is None and self.late_run > 1:
+            raise ValueError("late_run without late_us: expected `late_us` with it")
+        return self
 
     def sink(self, measurement: Measurement) -> Sink | None:
         """Return what the tester looks at packets by; None if late ones are not asked for."""
@@ -67,7 +75,13 @@ class Layers(AtRates):
         asked = request(machine)
         if self.late_us is None:
             return asked
-        return replace(asked, late=f"{self.late_us:.15g}us", run=self.late_run)
+        return replace(
+            asked,
+            late=f"{self.late_us:.15g}us",
+            run=self.late_run,
+            late_max=LATE_MAX,
+            late_rate=LATE_RATE,
+        )
 
     def sending(self, measurement: Measurement) -> Sending:
         """Return what a measurement sends; with stamps, if the tester is to time packets."""
