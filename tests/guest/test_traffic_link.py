@@ -19,6 +19,7 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
 from skblab.machine.transport.base import Done
 from skblab_analysis.load import load
+from skblab_analysis.tcp.rows import TcpRow
 from skblab_analysis.traffic.summary import of
 from two_hosts import Hosts
 
@@ -47,6 +48,13 @@ name = "back"
 from = "b"
 to = "a"
 rate = 200
+seconds = 2
+[[tcp]]
+name = "over TCP"
+from = "b"
+to = "a"
+kind = "requests"
+rate = 100
 seconds = 2
 [[setting]]
 name = "one by one"
@@ -132,4 +140,8 @@ def test_a_file_runs_flows_both_ways_between_machines(
     for flow in flows.values():
         assert [(one.lost, one.sent) for one in flow.exchanges] == [(0, 400), (0, 400)]
         assert all("delay" not in exchange.times for exchange in flow.exchanges)
+    asked = {row.setting: row for row in run.rows(TcpRow)}
+    assert list(asked) == list(dict.fromkeys(row.setting for row in run.trials))
+    # Each of them is due, and a slow guest may not come to the last ones.
+    assert all(row.failed == 0 and row.completed > 100 for row in asked.values())
     assert any("clocks of their own" in gap for gap in run.document.gaps)
