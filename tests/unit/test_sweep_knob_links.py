@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from skblab.knobs.base import UNABLE, Unable
 from skblab.knobs.registry import KNOBS
+from skblab.machine.device import Device
 from skblab.testbeds import NETNS
 
 MACHINE = NETNS.machine(2)
@@ -158,3 +160,24 @@ def test_threads_have_a_policy_and_a_number() -> None:
         KNOBS["irq_thread_policy"].state(none)
     # Of each device, in its namespace.
     assert KNOBS["irq_thread_policy"].get(MACHINE).count("of_device r") == 2
+
+
+def test_next_hops_are_told_by_our_route_to_each_address() -> None:
+    knob = KNOBS["next_hops"]
+    four, six = NETNS.machine(2).devices[-1].beyond
+    hops = [{"gateway": f"192.0.2.{number}", "dev": "r1"} for number in (129, 130)]
+    printed = f"{four}/32 {json.dumps([{'dst': four, 'nexthops': hops}])}\n{six}/128 []\n"
+    assert knob.state(printed) == f"{four}=2 {six}=1"
+    assert knob.wanted(MACHINE, 3, "") == f"{four}=3 {six}=3"
+    script = knob.restore(MACHINE, f"{four}=3 {six}=1")
+    assert f"make 4 {four}/32 192.0.2.129 192.0.2.130 192.0.2.131" in script
+    assert "make 6" not in script
+    # Whatever there was of ours goes first.
+    assert script.index(f"clear 4 {four}/32 192.0.2.128/25") < script.index("make 4")
+
+
+def test_without_an_address_behind_it_a_device_has_no_next_hops() -> None:
+    machine = replace(MACHINE, devices=(Device("r0"), Device("r1")))
+    with pytest.raises(Unable, match="no address behind r1"):
+        KNOBS["next_hops"].state(f"{UNABLE} no address behind r1\n")
+    assert UNABLE in KNOBS["next_hops"].get(machine)

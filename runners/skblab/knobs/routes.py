@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from skblab.knobs import link, routefile, routeset
+from skblab.knobs import link, nexthops, routefile, routeset
 from skblab.knobs.base import DEVICE, UNABLE, Check, Family, Form, Unable, able, calling
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
@@ -159,7 +159,8 @@ class Routes:
             raise UsageError(str(error)) from error
 
     def _script(self, machine: Machine, call: str) -> str:
-        numbers = f"FAMILY={self.family} PROTOCOL={PROTOCOL} VLANS={link.PROTOCOL}\n"
+        numbers = f"FAMILY={self.family} PROTOCOL={PROTOCOL} VLANS={link.PROTOCOL} "
+        numbers += f"HOPS={nexthops.PROTOCOL}\n"
         return calling(machine.netns, "routes.sh", call, numbers)
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck shell=sh disable=SC2154  # routes.py puts FAMILY, PROTOCOL and VLANS before.
+# shellcheck shell=sh disable=SC2154  # routes.py puts FAMILY, PROTOCOL, VLANS and HOPS before.
 # Routes of ours in the main table. Which they are is the comment of a table of nftables without any
 # chain, which no packet meets: it is there as long as they are.
 
 MARK="skblab_routes$FAMILY"
 
-# All routes but those of VLANs of ours. The kernel counts them: to list a million takes seconds.
+# All routes but those of VLANs and of next hops of ours. The kernel counts them: to list a million takes seconds.
 total() {
-	others=$(ip "-$FAMILY" route show proto "$VLANS" | wc -l)
+	others=$(($(ip "-$FAMILY" route show proto "$VLANS" | wc -l) + $(by_hops)))
 	if [ "$FAMILY" = 4 ]; then
 		all=$(awk '/^[A-Z]/ { main = /^Main:/ }
 			main && /Prefixes:/ { print $2 }' /proc/self/net/fib_triestat)
@@ -17,6 +17,12 @@ total() {
 		others=$((others + $(ip -6 route show table local | wc -l)))
 	fi
 	echo $((${all:-0} - others))
+}
+
+# Of IPv6 each next hop is an entry.
+by_hops() {
+	ip -o "-$FAMILY" route show proto "$HOPS" |
+		if [ "$FAMILY" = 4 ]; then cat; else grep -o nexthop; fi | wc -l
 }
 
 # Lines: the mark, how many routes there are, and without ours what the others are.

@@ -58,6 +58,7 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "vlan": (7, 0),
     "routes": (1000, 10),
     "routes6": (500, 0),
+    "next_hops": (4, 1),
     "load": (5, 0),
     "workqueue_cpus": ("1", "all"),
     "ksoftirqd_policy": ("fifo 5", "other -5"),
