@@ -16,7 +16,8 @@ from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError
 
 KIND = "cross-compilers"
-FRAGMENT = "architectures"
+FRAGMENT, DRIVERS = "architectures", "drivers"
+UNCOMPILED = "does not compile for"
 # What gcc calls for 64-bit division on 32 bits. The kernel has none of them: it does not link.
 _DIVISION = re.compile(r"^/skblab/build/(\S+?\.o):\s+U (__u?(?:div|mod|divmod)di[34])$", re.M)
 # Each object that make gives up, whatever its compiler said.
@@ -25,16 +26,20 @@ _FAILED = re.compile(r"^make\S* \*\*\* \[\S+: (\S+\.o)\] Error", re.M)
 
 @dataclass(frozen=True)
 class Architecture:
-    """An architecture by the name that make's ARCH has; `target` is its compiler's, if another."""
+    """An architecture by the name that make's ARCH has; `target` is its compiler's, if another.
+
+    `drivers`: it has the buses that drivers are for.
+    """
 
     name: str
     target: str = ""
     bits: int = 64
+    drivers: bool = True
 
 
 ARCHITECTURES = (
     # Where what x86 promises is not there: CONFIG_X86_TSC without a TSC. KUnit runs on it.
-    Architecture("um"),
+    Architecture("um", drivers=False),
     Architecture("i386", bits=32),
     Architecture("arm64", target="aarch64-linux-gnu"),
 )
@@ -80,7 +85,7 @@ class Compiling:
             # Also where its words are unknown, as an assembler's, or nothing was said: it is no
             # object. They would have the name of a temporary file, too.
             name = self.architecture.name
-            uncompiled = Findings(f"{one} does not compile for {name}" for one in failed)
+            uncompiled = Findings(f"{one} {UNCOMPILED} {name}" for one in failed)
         else:
             uncompiled = Findings()
         return findings.read(output) + uncompiled + self._divisions(objects)
@@ -99,7 +104,8 @@ class Compiling:
 
     def _configure(self) -> None:
         self.output.mkdir(exist_ok=True)
-        names = [FRAGMENT, *(name for name in self.plan.request.fragments if name == "skblab")]
+        names = [FRAGMENT, *([DRIVERS] if self.architecture.drivers else [])]
+        names += [name for name in self.plan.request.fragments if name == "skblab"]
         config.merge(
             names,
             self.tree,

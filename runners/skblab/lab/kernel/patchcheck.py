@@ -19,7 +19,14 @@ from typing import Literal
 
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, findings, generated, objects, series, source
-from skblab.lab.kernel.architectures import ARCHITECTURES, FRAGMENT, Compiling, compiler
+from skblab.lab.kernel.architectures import (
+    ARCHITECTURES,
+    DRIVERS,
+    FRAGMENT,
+    UNCOMPILED,
+    Compiling,
+    compiler,
+)
 from skblab.lab.kernel.findings import Findings
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Request
@@ -143,7 +150,8 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
 def _keys(wanted: build.Plan, labroot: LabRoot, depth: Depth) -> dict[int, str]:
     """Return the key of each patch's result: it and all before it, and what checks them."""
     assert wanted.series is not None
-    elsewhere = [repr(ARCHITECTURES), config.fragment(FRAGMENT).read_text()]
+    elsewhere = [repr(ARCHITECTURES)]
+    elsewhere += [config.fragment(name).read_text() for name in (FRAGMENT, DRIVERS)]
     parts = [
         RECIPE,
         depth,
@@ -405,7 +413,9 @@ class _Run:
         except SkblabError as error:
             return Outcome(verdict="failed", found=(_without_log(error),), log=str(compiling.log))
         said = compiling.complaints(chosen) if chosen else Findings()
-        return self._added(name, said, log=str(compiling.log))
+        # Not the patch's fault, and nothing is known of these.
+        notes = [one for one in said if one in self.known[name] and UNCOMPILED in one]
+        return self._added(name, said, tuple(sorted(notes)), str(compiling.log))
 
     def _prepare(self, side: str) -> None:
         """Bring a side's configuration up to the tree; `on` begins as a copy of `off`."""
