@@ -177,6 +177,10 @@ def test_each_fault_is_found_once(project: Path) -> None:
     assert failed == [*(expected for _, expected in PATCHES.values()), {"applies"}]
     # Nothing of our options is in this series: there is no other configuration to compile.
     assert results[0]["outcomes"]["build on"]["verdict"] == "as off"
+    # What did not compile before either is nobody's fault, and is told.
+    later = results[list(PATCHES).index("say where the file ends, again")]["outcomes"]["um"]
+    assert later["verdict"] == "ok"
+    assert later["notes"] == ["net/core/dst_cache.o does not compile for um"]
     assert "dst_cache.c: hunk 1 does not match" in results[-1]["outcomes"]["applies"]["found"][0]
     log = Path(results[-2]["outcomes"]["build off"]["log"])
     assert "error:" in log.read_text()
