@@ -138,6 +138,8 @@ def test_tables_page_and_document_say_what_makes_packets_late(run: Run) -> None:
     page = build_report(run.folder, fake_gnuplot)
     page_checks.check(page)
     assert "What makes packets late here" in page.read_text()
+    document = summary.of_run(run.folder, page)
+    assert "with baseline, 75" in document.headline and "late in route" in document.headline
     said = findings.sentences(run)
     assert any("75" in one and "late in route, and what ran longest" in one for one in said)
     unseen = findings.unseen(run)

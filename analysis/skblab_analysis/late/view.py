@@ -134,6 +134,11 @@ def _sentences(summary: LateSummary) -> Iterator[str]:
         )
 
 
+def headline(found: Sequence[LateSummary]) -> str | None:
+    """Return what made the first setting's packets late; None if nothing is known of any."""
+    return next((sentence.removesuffix(".") for sentence in sentences(found)), None)
+
+
 def unseen(found: Sequence[LateSummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
@@ -174,6 +179,7 @@ def _figures(summary: LateSummary) -> Iterator[Figure]:
 VIEW = View(
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
