@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Change
@@ -92,6 +93,21 @@ class TcpSummary:
     asked: tuple[Asked, ...]
     changes: tuple[Change, ...]
     by_time: bool
+
+    @property
+    def figure(self) -> str:
+        """What settings are compared by: a percentile, or the rate."""
+        return "p99" if self.by_time else "rate"
+
+    @property
+    def part(self) -> str:
+        """The kind of time that is compared; empty: it is the rate."""
+        return COMPARED if self.by_time else ""
+
+    @property
+    def compared_in(self) -> Literal["ns", "1/s", "bits/s"]:
+        """The unit of that."""
+        return "ns" if self.by_time else self.unit
 
     def change(self, setting: str) -> Change | None:
         """Return what a setting differs from the baseline; None if it is not compared."""

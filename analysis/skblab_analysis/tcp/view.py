@@ -191,9 +191,9 @@ def compared(found: Sequence[TcpSummary]) -> list[Comparison]:
     return [
         Comparison(
             measure=MEASURE,
-            figure="p99" if summary.by_time else "rate",
-            part=COMPARED if summary.by_time else "",
-            unit="ns" if summary.by_time else summary.unit,
+            figure=summary.figure,
+            part=summary.part,
+            unit=summary.compared_in,
             baseline=summary.baseline,
             changes=summary.changes,
             wording=OF_TIME if summary.by_time else OF_RATE,
@@ -286,9 +286,9 @@ def _samples(summary: TcpSummary) -> Iterator[Sampled]:
         if blocks := one.sample(summary.by_time):
             yield Sampled(
                 measure=MEASURE,
-                figure="p99" if summary.by_time else "rate",
-                part=COMPARED if summary.by_time else "",
-                unit="ns" if summary.by_time else summary.unit,
+                figure=summary.figure,
+                part=summary.part,
+                unit=summary.compared_in,
                 setting=one.setting,
                 blocks=blocks,
                 traffic=summary.flow,

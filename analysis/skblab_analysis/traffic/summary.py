@@ -155,29 +155,22 @@ def of(run: Run) -> list[FlowSummary]:
     good = [row for row in run.trials if row.measure == MEASURE and row.state == "good"]
     times = by_trial(run.rows(FlowTimesRow))
     published = of_parameters(run.document.plan.parameters)
-    order = run.document.plan.settings
     return [
-        _flow(
-            flow,
-            [row for row in good if row.traffic == flow],
-            times,
-            published,
-            order,
-        )
+        _flow(run, flow, [row for row in good if row.traffic == flow], times, published)
         for flow in dict.fromkeys(row.traffic for row in good)
     ]
 
 
 def _flow(
+    run: Run,
     flow: str,
     good: Sequence[TrialRow],
     times: dict[int, list[FlowTimesRow]],
     published: dict[str, Published],
-    order: tuple[str, ...],
 ) -> FlowSummary:
     # Those of the plan in its order, and first what others are compared with.
     found = dict.fromkeys(row.setting for row in good)
-    names = sorted(found, key=lambda name: order.index(name) if name in order else len(order))
+    names = run.setting_order(found)
     exchanges = tuple(
         _exchange(
             name,
@@ -187,6 +180,7 @@ def _flow(
         )
         for name in names
     )
+    order = run.document.plan.settings
     baseline = order[0] if order else names[0]
     return FlowSummary(
         flow=flow,
