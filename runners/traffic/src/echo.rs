@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The echo: each packet goes back to where it came from, from the address that it came to.
 //!
-//! Many packets by one `recvmmsg`, and back by one `sendmmsg`, with all of their payload. Only packets
+//! Many packets by one `recvmmsg`, and back by one `sendmmsg`, with all of their payload; a
+//! [probe](crate::clock_probe) of our clock gets its times. Only packets
 //! with a header that is known are sent back, and none that comes from the port of the echo itself:
 //! two of them would send such a packet to each other for ever.
 
@@ -16,7 +17,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::batch::MOST;
-use crate::clock::{NS_PER_SEC, monotonic_ns};
+use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
+use crate::clock_probe::{self, Answer, Kept};
 use crate::errors::Errors;
 use crate::header::Header;
 use crate::report::{EchoReport, RefusedReport, SCHEMA, Stopped};
@@ -24,8 +26,8 @@ use crate::socket::{drops, open_receiver};
 
 /// More than the payload of any packet.
 const ROOM: usize = 1 << 16;
-/// A control message with the address that a packet came to has 28 or 36 bytes.
-const CONTROL: usize = 64;
+/// Control messages with the address that a packet came to, 28 or 36 bytes, and its time, 32.
+const CONTROL: usize = 96;
 /// As large as the address of an IPv6 socket.
 const ADDRESS: libc::socklen_t = 28;
 
@@ -56,6 +58,7 @@ struct Came {
     bytes: usize,
     address: usize,
     control: usize,
+    stamp_ns: Option<u64>,
 }
 
 /// Packets of one call, with their addresses.
@@ -88,7 +91,8 @@ impl Packets {
     /// Wait for a packet as long as the socket does, and take what else is there.
     fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         self.came.clear();
-        let whole = Came { bytes: ROOM, address: ADDRESS as usize, control: CONTROL };
+        let whole =
+            Came { bytes: ROOM, address: ADDRESS as usize, control: CONTROL, stamp_ns: None };
         let mut parts = self.parts((0..MOST).map(|at| (at, whole)));
         let mut headers = self.headers(&mut parts, (0..MOST).map(|at| (at, whole)));
         let count = libc::c_uint::try_from(MOST).expect("a batch");
@@ -105,12 +109,35 @@ impl Packets {
             )
         };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        self.came.extend(headers.iter().take(got).map(|header| Came {
-            bytes: (header.msg_len as usize).min(ROOM),
-            address: header.msg_hdr.msg_namelen as usize,
-            control: controls_of(&header.msg_hdr),
+        self.came.extend(headers.iter_mut().take(got).map(|header| {
+            let (control, stamp_ns) = controls_of(&mut header.msg_hdr);
+            Came {
+                bytes: (header.msg_len as usize).min(ROOM),
+                address: header.msg_hdr.msg_namelen as usize,
+                control,
+                stamp_ns,
+            }
         }));
         Ok(())
+    }
+
+    /// Write our times into those that ask for them.
+    fn answer(&mut self, which: &[usize]) {
+        for &at in which {
+            if !clock_probe::asks(self.payload(at)) {
+                continue;
+            }
+            let came = self.came[at];
+            let kept = Kept::now();
+            let sent_ns = realtime_ns();
+            let times = Answer {
+                received_ns: came.stamp_ns.unwrap_or(sent_ns),
+                sent_ns,
+                by_kernel: came.stamp_ns.is_some(),
+                kept,
+            };
+            clock_probe::answer(&mut self.payloads[at * ROOM..at * ROOM + came.bytes], &times);
+        }
     }
 
     /// Send some back, in their order; how many the kernel took, at least one.
@@ -160,42 +187,60 @@ impl Packets {
     }
 }
 
-/// Leave of the control messages the address that a packet came to, and not the interface: a route may
-/// lead back over another one. Says how long they are.
-fn controls_of(header: &libc::msghdr) -> usize {
+/// Leave of the control messages only the address that a packet came to, and not the interface: a route
+/// may lead back over another one. Says how long that is, and when the packet came by another message.
+fn controls_of(header: &mut libc::msghdr) -> (usize, Option<u64>) {
+    let mut stamp_ns = None;
+    let mut address = None;
     // SAFETY: the kernel has filled in `header`, and its control buffer is still there.
-    let first = unsafe { libc::CMSG_FIRSTHDR(header) };
-    if first.is_null() {
-        return 0;
-    }
-    // SAFETY: not null, so it is a whole message in the buffer, which is aligned for it.
-    let (level, kind) = unsafe { ((*first).cmsg_level, (*first).cmsg_type) };
-    // SAFETY: as before; the data follows the header.
-    let data = unsafe { libc::CMSG_DATA(first) };
-    match (level, kind) {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            // SAFETY: a message of this kind has such a structure, and the buffer is ours alone.
-            unsafe {
-                let mut info = data.cast::<libc::in_pktinfo>().read_unaligned();
-                info.ipi_ifindex = 0;
-                data.cast::<libc::in_pktinfo>().write_unaligned(info);
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: not null, so it is a whole message in the buffer, which is aligned for it.
+        let (level, kind) = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
+        // SAFETY: as before; the data follows the header.
+        let data = unsafe { libc::CMSG_DATA(message) };
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: a message of this kind has such a structure.
+                let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                let parts = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+                if let (Ok(seconds), Ok(rest)) = parts {
+                    stamp_ns = Some(seconds * NS_PER_SEC + rest);
+                }
             }
-        }
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-            // SAFETY: as before.
-            let mut info = unsafe { data.cast::<libc::in6_pktinfo>().read_unaligned() };
-            // An address of one link says nothing without it.
-            if !std::net::Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local() {
-                info.ipi6_ifindex = 0;
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // SAFETY: a message of this kind has such a structure, and the buffer is ours alone.
+                unsafe {
+                    let mut info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    info.ipi_ifindex = 0;
+                    data.cast::<libc::in_pktinfo>().write_unaligned(info);
+                }
+                address = Some((message, size_of::<libc::in_pktinfo>()));
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 // SAFETY: as before.
-                unsafe { data.cast::<libc::in6_pktinfo>().write_unaligned(info) };
+                let mut info = unsafe { data.cast::<libc::in6_pktinfo>().read_unaligned() };
+                // An address of one link says nothing without it.
+                if !std::net::Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local() {
+                    info.ipi6_ifindex = 0;
+                    // SAFETY: as before.
+                    unsafe { data.cast::<libc::in6_pktinfo>().write_unaligned(info) };
+                }
+                address = Some((message, size_of::<libc::in6_pktinfo>()));
             }
+            _ => (),
         }
-        _ => return 0,
+        // SAFETY: `message` is one of this header's.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
     }
-    #[allow(clippy::unnecessary_cast, reason = "some C libraries have another type")]
-    let length = header.msg_controllen as usize;
-    length
+    let Some((message, bytes)) = address else { return (0, stamp_ns) };
+    let bytes = libc::c_uint::try_from(bytes).expect("a small structure");
+    // SAFETY: it only computes.
+    let whole = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+    // SAFETY: the message with its padding is inside the buffer, as the kernel wrote it, or its padding
+    // is what the buffer has room for beyond; the beginning of the buffer may overlap it.
+    unsafe { ptr::copy(message.cast::<u8>(), header.msg_control.cast::<u8>(), whole) };
+    (whole, stamp_ns)
 }
 
 /// A bound echo.
@@ -219,8 +264,7 @@ impl<'a> Echo<'a> {
     /// What the kernel said, e.g. an address in use.
     pub fn bind(plan: &'a Plan, stop: &'a AtomicBool) -> io::Result<Self> {
         let socket = open_receiver(plan.bind, plan.rcvbuf)?;
-        // No other control message: what comes goes back as it is.
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
+        // Of control messages there is room for a time and an address.
         setsockopt(&socket, sockopt::RxqOvfl, &0)?;
         match plan.bind {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
@@ -299,6 +343,7 @@ impl<'a> Echo<'a> {
     fn send_back(&mut self, packets: &mut Packets, which: &[usize]) {
         let mut at = 0;
         while at < which.len() {
+            packets.answer(&which[at..]);
             match packets.send(&self.socket, &which[at..]) {
                 Ok(sent) => {
                     self.echoed += sent as u64;

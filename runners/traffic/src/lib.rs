@@ -9,12 +9,15 @@
 //! of it, by [`netlink`].
 //! With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
 //! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
-//! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives, and [`wakeup`]
-//! tells what the machine itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`] structure, printed as one JSON document.
+//! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back,
+//! [`round_trip`] sends to an echo and receives, [`clock_offset`] compares clocks by a [`clock_probe`],
+//! and [`wakeup`] tells what the machine itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`] structure, printed as one JSON document.
 
 pub mod arrival;
 pub mod batch;
 pub mod clock;
+pub mod clock_offset;
+pub mod clock_probe;
 pub mod departures;
 pub mod destinations;
 pub mod device;

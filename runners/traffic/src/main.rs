@@ -18,10 +18,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
+use skblab_traffic::clock::realtime_ns;
 use skblab_traffic::process::{self, Process};
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::report::{RecordReport, SendReport, TxtimeReport};
 use skblab_traffic::socket::describe;
+use skblab_traffic::timing::{Clocks, Line};
 use skblab_traffic::{receive, send};
 
 use cli::send::SendArgs;
@@ -67,6 +69,8 @@ enum Command {
     Echo(round_trips::EchoArgs),
     /// Send packets to an echo, and say how long each took there and back
     Rtt(round_trips::RttArgs),
+    /// Say how far the clock of an echo's machine is ahead of this machine's, by probes
+    Clock(round_trips::ClockArgs),
     /// Say how late this machine wakes a task that sleeps, as cyclictest does; no packet is sent
     Wakeup(round_trips::WakeupArgs),
     /// Answer requests over TCP, and take streams: the server of tcp-rr, tcp-crr and tcp-stream
@@ -124,6 +128,27 @@ struct ReceiveArgs {
     /// Report one-way delays: sender and receiver run on one machine, by one clock
     #[arg(long)]
     same_clock: bool,
+    /// Report one-way delays: this machine's clock is so far ahead of the sender's, as `clock` says;
+    /// negative if it is behind
+    #[arg(
+        long,
+        value_name = "NANOSECONDS",
+        allow_negative_numbers = true,
+        conflicts_with = "same_clock"
+    )]
+    clock_ahead: Option<i64>,
+    /// And with each second by so much more
+    #[arg(
+        long,
+        value_name = "NANOSECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        requires = "clock_ahead"
+    )]
+    clock_drift: i64,
+    /// When it was so far ahead, nanoseconds since 1970 by this machine's clock [default: now]
+    #[arg(long, value_name = "NANOSECONDS", requires = "clock_ahead")]
+    clock_at: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -179,6 +204,7 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
         Command::Receive(args) => receive(args, &stop, &process),
         Command::Echo(args) => round_trips::echo(args, &stop, &process),
         Command::Rtt(args) => round_trips::rtt(args, &stop, &process),
+        Command::Clock(args) => round_trips::clock(args, &stop, &process),
         Command::Wakeup(args) => round_trips::wakeup(args, &stop, &process),
         Command::TcpServe(args) => tcp::serve(args, &stop, &process),
         Command::TcpRr(args) => tcp::rr(args, &stop, &process),
@@ -261,8 +287,20 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
         linger: args.linger,
         limit: args.seconds,
         rcvbuf: args.rcvbuf,
-        same_clock: args.same_clock,
+        clocks: clocks(args),
         interval_ns: args.interval,
+    }
+}
+
+fn clocks(args: &ReceiveArgs) -> Clocks {
+    match args.clock_ahead {
+        Some(ahead_ns) => Clocks::Ahead(Line {
+            ahead_ns,
+            at_ns: args.clock_at.unwrap_or_else(realtime_ns),
+            drift_ppb: args.clock_drift,
+        }),
+        None if args.same_clock => Clocks::One,
+        None => Clocks::Apart,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::clock_probe::Kept;
 use crate::pace::Rate;
 
 /// Name and version of the format; a change that breaks a reader changes it.
@@ -231,10 +232,12 @@ pub struct ReceiveReport {
     pub inter_arrival_error: Option<DistributionReport>,
     /// Absolute difference of the one-way delays of successive packets (RFC 4689).
     pub jitter: DistributionReport,
-    /// One-way delay; null unless sender and receiver have one clock.
+    /// One-way delay; null unless sender and receiver have one clock, or what theirs differ by was told.
     pub delay: Option<DistributionReport>,
     /// Why `delay` is null, in words; null if it is not.
     pub delay_unknown: Option<&'static str>,
+    /// What was told of the two clocks, and is taken off `delay`; null if nothing was.
+    pub clock_line: Option<ClockLineReport>,
     /// By how much of its value a percentile may be off.
     pub percentile_error: f64,
     /// What came of recording each packet; null if it was not asked for.
@@ -428,4 +431,90 @@ pub struct WakeupReport {
     pub percentile_error: f64,
     /// Why it stopped.
     pub stopped_by: Stopped,
+}
+
+/// By how much the clock of an echo's machine is ahead of this machine's: `CLOCK_REALTIME` of both.
+#[derive(Debug, Serialize)]
+pub struct ClockReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `clock`.
+    pub role: &'static str,
+    /// Address and port of the echo.
+    pub to: String,
+    /// Probes that the kernel took.
+    pub sent: u64,
+    /// Probes that it refused.
+    pub unsent: u64,
+    /// Probes that came back with the echo's times.
+    pub answered: u64,
+    /// Failed calls by errno name.
+    pub errors: BTreeMap<String, u64>,
+    /// Of those answered: a program and not the kernel stamped the arrival, here or there.
+    pub not_by_kernel: u64,
+    /// The shortest way there and back, without the echo, nanoseconds; null without an answer.
+    pub round_trip_ns: Option<u64>,
+    /// By how much it is ahead; null if that is not known.
+    pub ahead: Option<AheadReport>,
+    /// Why it is not known, in words; null if it is.
+    pub unknown: Option<&'static str>,
+    /// It is ahead by no more than that.
+    pub most: Option<BoundReport>,
+    /// It is ahead by no less than that.
+    pub least: Option<BoundReport>,
+    /// What this machine's kernel says of its clock.
+    pub near: KeptReport,
+    /// What that of the echo says; null without an answer.
+    pub far: Option<KeptReport>,
+    /// By how much this machine's clock was set meanwhile, nanoseconds.
+    pub stepped_ns: i64,
+}
+
+/// By how much a clock is ahead while probes ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AheadReport {
+    /// Nanoseconds; negative if it is behind.
+    pub ahead_ns: i64,
+    /// It may be as much more or less, nanoseconds.
+    pub off_ns: u64,
+}
+
+/// A bound of how far a clock is ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BoundReport {
+    /// When it held, nanoseconds of this machine's `CLOCK_REALTIME`.
+    pub at_ns: u64,
+    /// Nanoseconds.
+    pub ahead_ns: i64,
+}
+
+/// What a kernel says of its `CLOCK_REALTIME` (`adjtimex`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptReport {
+    /// Whether a program keeps it right (NTP, PTP).
+    pub synchronized: bool,
+    /// The largest error that this program told the kernel, microseconds.
+    pub max_error_us: u32,
+    /// How much faster than by itself it is made to run, 10⁻⁹.
+    pub frequency_ppb: i64,
+}
+
+impl KeptReport {
+    /// As it is reported.
+    #[must_use]
+    pub fn of(kept: Kept) -> Self {
+        let Kept { synchronized, max_error_us, frequency_ppb } = kept;
+        Self { synchronized, max_error_us, frequency_ppb }
+    }
+}
+
+/// How far the receiver's clock was taken to be ahead of the sender's, as it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClockLineReport {
+    /// By so many nanoseconds,
+    pub ahead_ns: i64,
+    /// at this time of the receiver's clock,
+    pub at_ns: u64,
+    /// and by so much more with each second, nanoseconds.
+    pub drift_ppb: i64,
 }

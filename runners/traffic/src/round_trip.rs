@@ -28,7 +28,7 @@ use crate::recorder::Recorder;
 use crate::report::{RecordReport, RoundTripReport, SCHEMA, SentReport, StampsReport, Stopped};
 use crate::sequence::{Tracker, Verdict};
 use crate::socket::{TICK, drops, open_sender};
-use crate::timing::Timing;
+use crate::timing::{Clocks, Timing};
 
 /// What to send, and what to wait for.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +249,7 @@ impl<'a> Receiver<'a> {
             },
             found: Received {
                 tracker: Tracker::new(plan.count),
-                timing: Timing::new(true, None),
+                timing: Timing::new(Clocks::One, None),
                 datagrams: 0,
                 foreign: 0,
                 not_by_kernel: 0,

@@ -4,7 +4,8 @@
 //! All are of packets seen for the first time, in the order in which they came, and of the whole
 //! transmission as one stream. Jitter is the absolute difference of the one-way delays of two
 //! successive packets (RFC 4689, section 3.2.5): by how much the clocks of sender and receiver differ
-//! cancels out. The one-way delay itself is known only where both are one clock.
+//! cancels out. The one-way delay itself is known where both are one clock, and where somebody knows
+//! what they differ by ([`crate::clock_offset`]).
 
 use nix::time::{ClockId, clock_gettime};
 
@@ -13,14 +14,48 @@ use crate::distribution::Distribution;
 use crate::header::{Clock, Header};
 
 const NOT_SAID: &str = "the clocks of sender and receiver may differ; if both are on one machine, \
-                        receive with --same-clock";
+                        receive with --same-clock, and if not, with --clock-ahead, as `clock` says";
 const OTHER_CLOCK: &str = "the sender's stamps are of CLOCK_MONOTONIC, the receiver's of \
                            CLOCK_REALTIME, and their difference is not known to a nanosecond";
+const ONLY_REALTIME: &str =
+    "the sender's stamps are not of CLOCK_REALTIME, which --clock-ahead is of";
+
+/// What is known of the clocks of sender and receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clocks {
+    /// Nothing.
+    #[default]
+    Apart,
+    /// They are on one machine.
+    One,
+    /// How far the receiver's is ahead.
+    Ahead(Line),
+}
+
+/// How far the receiver's `CLOCK_REALTIME` is ahead of the sender's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// By so much, nanoseconds,
+    pub ahead_ns: i64,
+    /// at this time of the receiver's,
+    pub at_ns: u64,
+    /// and by so much more with each second, nanoseconds.
+    pub drift_ppb: i64,
+}
+
+impl Line {
+    /// How far it is ahead at a time of the receiver's clock.
+    fn at(&self, now_ns: u64) -> i128 {
+        let since = i128::from(now_ns) - i128::from(self.at_ns);
+        i128::from(self.ahead_ns) + since * i128::from(self.drift_ppb) / i128::from(NS_PER_SEC)
+    }
+}
 
 /// Times of one transmission.
 pub struct Timing {
-    /// How far `CLOCK_TAI` is ahead of the receiver's clock, if that is the sender's clock, too.
-    tai_offset_ns: Option<i128>,
+    clocks: Clocks,
+    /// How far `CLOCK_TAI` is ahead of the receiver's clock.
+    tai_offset_ns: i128,
     /// Of `CLOCK_MONOTONIC`: both clocks when the first stamp came.
     first: Option<(u64, u64)>,
     /// Clock of the last packet, when it came, and how long it took if both clocks were one.
@@ -37,12 +72,13 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Begin; `same_clock` is the caller's word that sender and receiver run on one machine, and
-    /// `interval_ns` what was asked for between two packets, if that is one time.
+    /// Begin; `clocks` is the caller's word, and `interval_ns` what was asked for between two packets,
+    /// if that is one time.
     #[must_use]
-    pub fn new(same_clock: bool, interval_ns: Option<f64>) -> Self {
+    pub fn new(clocks: Clocks, interval_ns: Option<f64>) -> Self {
         Self {
-            tai_offset_ns: same_clock.then(tai_offset_ns),
+            clocks,
+            tai_offset_ns: tai_offset_ns(),
             first: None,
             last: None,
             interval_ns,
@@ -82,11 +118,15 @@ impl Timing {
             }
         }
         self.last = Some((clock, received_ns, took));
-        match (clock, self.tai_offset_ns) {
-            (Clock::Realtime, Some(_)) => self.delay.add_signed(took),
-            (Clock::Tai, Some(offset)) => self.delay.add_signed(took + offset),
-            (Clock::Monotonic, Some(_)) => self.unlike += 1,
-            (_, None) => (),
+        match (clock, self.clocks) {
+            (_, Clocks::Apart) => (),
+            (Clock::Realtime, Clocks::One) => self.delay.add_signed(took),
+            (Clock::Tai, Clocks::One) => self.delay.add_signed(took + self.tai_offset_ns),
+            (Clock::Realtime, Clocks::Ahead(line)) => {
+                self.delay.add_signed(took - line.at(received_ns));
+            }
+            // The other machine may not know how far its atomic time is from its real time.
+            (Clock::Monotonic, _) | (Clock::Tai, Clocks::Ahead(_)) => self.unlike += 1,
         }
     }
 
@@ -113,12 +153,11 @@ impl Timing {
     /// # Errors
     /// Why they are not known.
     pub fn delay(&self) -> Result<&Distribution, &'static str> {
-        if self.tai_offset_ns.is_none() {
-            Err(NOT_SAID)
-        } else if self.unlike > 0 {
-            Err(OTHER_CLOCK)
-        } else {
-            Ok(&self.delay)
+        match self.clocks {
+            Clocks::Apart => Err(NOT_SAID),
+            Clocks::One if self.unlike > 0 => Err(OTHER_CLOCK),
+            Clocks::Ahead(_) if self.unlike > 0 => Err(ONLY_REALTIME),
+            Clocks::One | Clocks::Ahead(_) => Ok(&self.delay),
         }
     }
 
@@ -140,7 +179,7 @@ fn error_ns(between_ns: i128, asked_ns: f64) -> i128 {
 }
 
 /// Sees whether `CLOCK_REALTIME` is set; slewing moves `CLOCK_MONOTONIC`, too, and is none.
-struct Stepping {
+pub(crate) struct Stepping {
     ahead_ns: i128,
 }
 
@@ -148,11 +187,11 @@ impl Stepping {
     /// Less than this is how exactly two clocks can be read together, and no step.
     const LEAST_NS: i128 = 100_000;
 
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self { ahead_ns: realtime_ahead_ns() }
     }
 
-    fn so_far_ns(&self) -> i64 {
+    pub(crate) fn so_far_ns(&self) -> i64 {
         let by = realtime_ahead_ns() - self.ahead_ns;
         if by.abs() < Self::LEAST_NS { 0 } else { i64::try_from(by).unwrap_or(i64::MAX) }
     }
@@ -185,8 +224,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Sent every microsecond from 1970 on, as the sender's clock has it.
-    fn timing(same_clock: bool, arrivals: &[(u64, u64)]) -> Timing {
-        let mut timing = Timing::new(same_clock, Some(1000.0));
+    fn timing(clocks: Clocks, arrivals: &[(u64, u64)]) -> Timing {
+        let mut timing = Timing::new(clocks, Some(1000.0));
         for &(sent_ns, received_ns) in arrivals {
             timing.observe(Clock::Realtime, sent_ns, received_ns);
         }
@@ -195,7 +234,7 @@ mod tests {
 
     #[test]
     fn figures_of_three_packets() {
-        let timing = timing(true, &[(0, 100), (1000, 1150), (2000, 2050)]);
+        let timing = timing(Clocks::One, &[(0, 100), (1000, 1150), (2000, 2050)]);
         let [between, jitter, delay] =
             [timing.inter_arrival(), timing.jitter(), timing.delay().unwrap()]
                 .map(Distribution::report);
@@ -205,13 +244,13 @@ mod tests {
         // They came 1050 and 900 ns after one another, and were to come every microsecond.
         let error = timing.inter_arrival_error().unwrap().report();
         assert_eq!((error.count, error.min_ns, error.max_ns), (2, Some(50), Some(100)));
-        assert!(Timing::new(true, None).inter_arrival_error().is_none());
+        assert!(Timing::new(Clocks::One, None).inter_arrival_error().is_none());
     }
 
     #[test]
     fn a_delay_needs_one_clock() {
-        assert_eq!(timing(false, &[(0, 100)]).delay().unwrap_err(), NOT_SAID);
-        let mut other = timing(true, &[(0, 100)]);
+        assert_eq!(timing(Clocks::Apart, &[(0, 100)]).delay().unwrap_err(), NOT_SAID);
+        let mut other = timing(Clocks::One, &[(0, 100)]);
         other.observe(Clock::Monotonic, 5, 200);
         assert_eq!(other.delay().unwrap_err(), OTHER_CLOCK);
         // Of two clocks, there is no difference of delays either.
@@ -219,8 +258,23 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_ahead_and_drifts_is_taken_off() {
+        // By 500 at the first packet, and by 20 more with each second.
+        let line = Line { ahead_ns: 500, at_ns: 1_000, drift_ppb: 20 };
+        let second = 1_000_000_000;
+        let arrivals =
+            [(470, 1_000), (second + 450, second + 1_000), (2 * second, 2 * second + 539)];
+        let delay = timing(Clocks::Ahead(line), &arrivals).delay().unwrap().report();
+        // 530, 550 and 539 by the two clocks, less 500, 520 and 539.
+        assert_eq!((delay.count, delay.min_ns, delay.max_ns), (3, Some(0), Some(30)));
+        let mut other = timing(Clocks::Ahead(line), &[(0, 1_000)]);
+        other.observe(Clock::Tai, 5, 200);
+        assert_eq!(other.delay().unwrap_err(), ONLY_REALTIME);
+    }
+
+    #[test]
     fn leap_seconds_are_not_in_the_delay() {
-        let mut timing = timing(true, &[]);
+        let mut timing = timing(Clocks::One, &[]);
         let now = realtime_ns();
         let ahead = u64::try_from(tai_offset_ns()).unwrap();
         timing.observe(Clock::Tai, now + ahead, now + 300);
@@ -229,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_monotonic_clock_of_another_machine_does_not_jump() {
-        let mut timing = Timing::new(false, None);
+        let mut timing = Timing::new(Clocks::Apart, None);
         // Nearly as far away as the bits of a stamp reach: some of the next would be nearer elsewhere.
         let far = monotonic_ns() + (1 << 47) - 1000;
         let mut header = Header {
@@ -263,7 +317,7 @@ mod tests {
             times in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 40), 0..50)
         ) {
             let moved = times.iter().map(|&(sent, got)| (sent, got + offset)).collect::<Vec<_>>();
-            let (here, there) = (timing(false, &times), timing(false, &moved));
+            let (here, there) = (timing(Clocks::Apart, &times), timing(Clocks::Apart, &moved));
             prop_assert_eq!(here.jitter().report(), there.jitter().report());
             prop_assert_eq!(here.inter_arrival().report(), there.inter_arrival().report());
         }

@@ -13,6 +13,7 @@ use skblab_traffic::pace::Rate;
 use skblab_traffic::receive::{self, Receiver};
 use skblab_traffic::report::{ReceiveReport, SendReport, Stopped};
 use skblab_traffic::send;
+use skblab_traffic::timing::Clocks;
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -28,7 +29,7 @@ fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
         limit: Duration::from_secs(20),
         // For all packets of any test: they may wait for a receiver that does not run.
         rcvbuf: Some(64 << 20),
-        same_clock: true,
+        clocks: Clocks::One,
         interval_ns: Some(1e6),
     }
 }

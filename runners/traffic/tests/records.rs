@@ -17,6 +17,7 @@ use skblab_traffic::receive::{Plan, Receiver};
 use skblab_traffic::record::{FileHeader, Reader, Record, Trouble, flags};
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::report::ReceiveReport;
+use skblab_traffic::timing::Clocks;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_skblab-traffic");
 const GOLDEN: &str =
@@ -45,7 +46,7 @@ impl Drop for Folder {
     }
 }
 
-fn plan(same_clock: bool) -> Plan {
+fn plan(clocks: Clocks) -> Plan {
     Plan {
         bind: "127.0.0.1:0".parse().unwrap(),
         device: None,
@@ -55,7 +56,7 @@ fn plan(same_clock: bool) -> Plan {
         linger: Duration::from_millis(50),
         limit: PATIENCE,
         rcvbuf: None,
-        same_clock,
+        clocks,
         interval_ns: None,
     }
 }
@@ -101,7 +102,7 @@ fn every_datagram_has_its_record() {
     let folder = Folder::new("every");
     let before = realtime_ns();
     let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-    let report = receive(&plan(true), &folder.file(), |to| {
+    let report = receive(&plan(Clocks::One), &folder.file(), |to| {
         let now = realtime_ns();
         for (socket, payload) in [
             (0, &header(9, 0, Clock::Realtime, now)[..]),
@@ -160,7 +161,7 @@ fn every_datagram_has_its_record() {
 #[test]
 fn packets_of_pktgen_say_so() {
     let folder = Folder::new("pktgen");
-    let mut plan = plan(false);
+    let mut plan = plan(Clocks::Apart);
     (plan.transmission, plan.expect) = (None, Some(2));
     let now = realtime_ns();
     let seconds = u32::try_from(now / 1_000_000_000).unwrap();

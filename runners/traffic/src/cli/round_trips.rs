@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Command line of `echo`, `rtt` and `wakeup`.
+//! Command line of `echo`, `rtt`, `clock` and `wakeup`.
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
 
 use std::io;
@@ -13,7 +13,7 @@ use clap::Args;
 use skblab_traffic::generator::{Named, Unit};
 use skblab_traffic::process::Process;
 use skblab_traffic::recorder::Recorder;
-use skblab_traffic::{echo, header, round_trip, send, wakeup};
+use skblab_traffic::{clock_offset, echo, header, round_trip, send, wakeup};
 
 use crate::cli::destination;
 use crate::cli::send::transmission_from_clock;
@@ -78,6 +78,23 @@ pub struct RttArgs {
 }
 
 #[derive(Args)]
+pub struct ClockArgs {
+    /// Address and port of the echo, e.g. 198.18.0.2:5000 or [2001:2::2]:5000
+    #[arg(long, value_name = "ADDR:PORT", value_parser = destination)]
+    to: SocketAddr,
+    /// Probes to send
+    #[arg(long, value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// Least time from one to the next
+    #[arg(long, value_name = "SECONDS", default_value = "0.001", value_parser = seconds)]
+    gap: Duration,
+    /// Longest time to wait for one to come back
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
+    wait: Duration,
+}
+
+#[derive(Args)]
 pub struct WakeupArgs {
     /// Sleeps per second
     #[arg(long, value_name = "HZ", default_value_t = 1000,
@@ -135,6 +152,26 @@ pub fn rtt(args: &RttArgs, stop: &AtomicBool, process: &Process) -> Result<ExitC
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Send probes to an echo, and print by how much its clock is ahead.
+pub fn clock(args: &ClockArgs, stop: &AtomicBool, process: &Process) -> Result<ExitCode, String> {
+    if args.wait.is_zero() {
+        return Err("--wait 0: nothing comes back at once; expected more".to_owned());
+    }
+    let plan = clock_offset::Plan {
+        to: args.to,
+        count: args.count,
+        gap: args.gap,
+        wait: args.wait,
+        transmission: transmission_from_clock(),
+    };
+    let report = clock_offset::run(&plan, stop)
+        .map_err(|error| format!("no probes to {}: {}", args.to, describe(&error)))?;
+    print(&report, process)?;
+    let Some(why) = report.unknown else { return Ok(ExitCode::SUCCESS) };
+    eprintln!("skblab-traffic: what the clocks differ by is not known: {why} ({})", args.to);
+    Ok(ExitCode::FAILURE)
 }
 
 /// Sleep and look how late it was, and print the report.

@@ -17,11 +17,12 @@ use crate::header::{Clock, Foreign, Header};
 use crate::record::{self, FileHeader, Record, flags};
 use crate::recorder::Recorder;
 use crate::report::{
-    ForeignReport, ReceiveReport, RecordReport, SCHEMA, SocketReport, StampsReport, Stopped,
+    ClockLineReport, ForeignReport, ReceiveReport, RecordReport, SCHEMA, SocketReport,
+    StampsReport, Stopped,
 };
 use crate::sequence::{Tracker, Verdict};
 use crate::socket::{TICK, describe};
-use crate::timing::Timing;
+use crate::timing::{Clocks, Line, Timing};
 
 use inlet::Inlet;
 
@@ -44,8 +45,8 @@ pub struct Plan {
     pub limit: Duration,
     /// Receive buffer, or memory for frames of a device, bytes.
     pub rcvbuf: Option<u32>,
-    /// Sender and receiver run on one machine, so that one-way delays are known.
-    pub same_clock: bool,
+    /// What is known of the two clocks, so that one-way delays are.
+    pub clocks: Clocks,
     /// What was asked for between two packets, nanoseconds.
     pub interval_ns: Option<f64>,
 }
@@ -177,7 +178,7 @@ impl<'a> Ledger<'a> {
             drops_seen: 0,
             span_ns: None,
             not_by_kernel: 0,
-            timing: Timing::new(plan.same_clock, plan.interval_ns),
+            timing: Timing::new(plan.clocks, plan.interval_ns),
             recorder: None,
             quiet_ns: 0,
         }
@@ -242,7 +243,8 @@ impl<'a> Ledger<'a> {
             transmission: self.transmission,
             sender_clock: self.sender_clock,
             // The user's word, and arrivals have this clock.
-            one_clock: self.plan.same_clock && self.sender_clock == Some(Clock::Realtime),
+            one_clock: self.plan.clocks == Clocks::One
+                && self.sender_clock == Some(Clock::Realtime),
             ..FileHeader::default()
         }
     }
@@ -327,6 +329,12 @@ impl<'a> Ledger<'a> {
             jitter: self.timing.jitter().report(),
             delay,
             delay_unknown,
+            clock_line: match self.plan.clocks {
+                Clocks::Ahead(Line { ahead_ns, at_ns, drift_ppb }) => {
+                    Some(ClockLineReport { ahead_ns, at_ns, drift_ppb })
+                }
+                Clocks::Apart | Clocks::One => None,
+            },
             percentile_error: distribution::ERROR,
             record,
             stopped_by,
