@@ -38,7 +38,12 @@ from skblab_analysis.formats.tcp import (
     TcpStreamDocument,
 )
 from skblab_analysis.formats.traces.document import ImportDocument
-from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
+from skblab_analysis.formats.traffic import (
+    ClockDocument,
+    EchoDocument,
+    RoundTripDocument,
+    WakeupDocument,
+)
 from skblab_analysis.functions.rows import FUNCTIONS
 from skblab_analysis.tables import TABLES, Part
 
@@ -66,6 +71,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "summary": SummaryDocument,
     "traffic-echo": EchoDocument,
     "traffic-import": ImportDocument,
+    "traffic-clock": ClockDocument,
     "traffic-round-trip": RoundTripDocument,
     "traffic-wakeup": WakeupDocument,
     "traffic-sender": SenderDocument,

@@ -177,6 +177,40 @@ def test_clocks_that_differ_have_no_delay(tmp_path: Path) -> None:
     assert any("one-way delays are not known" in said for said in findings.unseen(run))
 
 
+def test_delays_between_two_machines_say_how_far_they_may_be_off(tmp_path: Path) -> None:
+    made = [
+        exchanged(BASELINE, 0, 1000).by_clocks(2_000),
+        exchanged(BASELINE, 1, 1000).by_clocks(5_000),
+        exchanged(NAMES[1], 0, 1000).by_clocks("a clock was set"),
+        exchanged(NAMES[1], 1, 1000).by_clocks("a clock was set"),
+    ]
+    run = recorded(tmp_path, *made)
+    assert [row.clock_off for row in run.rows(FlowTimesRow) if row.kind == "delay"] == [2000, 5000]
+    assert all(row.clock_off is None for row in run.rows(FlowTimesRow) if row.kind == "jitter")
+    [delays] = [table for table in tables(of(run)[0]) if "One-way" in str(table.title)]
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text(delays).splitlines()]
+    assert ["clocks" in line for line in lines if "setting" in line] == [True]
+    assert [line[-1] for line in lines if BASELINE in line] == ["±5 000"]
+    # Of all blocks, the worst; it is more than the smallest delay, 4 µs.
+    said = findings.unseen(run)
+    assert any(re.search(r"all longer, or all shorter, by up to 5\S* \S*s,", one) for one in said)
+    assert any(f"with {BASELINE} that is more than the smallest delay" in one for one in said)
+    assert any("one-way delays are not known" in one for one in said)
+    page = build_report(run.folder, fake_gnuplot)
+    page_checks.check(page)
+    words = " ".join(page.read_text().split())
+    assert "±5" in words and "<i>Clocks</i> is how far delays may be off" in words
+    document = summary.of_run(run.folder, page)
+    assert [
+        figure.value for figure in document.figures if figure.figure == "clock uncertainty"
+    ] == [5000]
+
+
+def test_by_one_clock_no_delay_is_off(tmp_path: Path) -> None:
+    page = build_report(study(tmp_path).folder, fake_gnuplot)
+    assert "<i>Clocks</i>" not in page.read_text()
+
+
 def test_the_page_and_the_document_have_what_the_tables_have(tmp_path: Path) -> None:
     run = study(tmp_path)
     page = build_report(run.folder, fake_gnuplot)

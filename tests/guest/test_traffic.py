@@ -21,7 +21,12 @@ from conftest import TREE, Skblab, links
 from skblab.lab import tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
-from skblab_analysis.formats.traffic import EchoDocument, RoundTripDocument, WakeupDocument
+from skblab_analysis.formats.traffic import (
+    ClockDocument,
+    EchoDocument,
+    RoundTripDocument,
+    WakeupDocument,
+)
 from waiting import PATIENCE, until
 
 SCRIPT = "/skblab/tree/runners/traffic/tests/netns.sh"
@@ -66,6 +71,7 @@ ip link set lo up
 "$1" echo --bind 127.0.0.1:5000 >"$2/echo.json" 2>"$2/said" &
 until grep -q ready "$2/said"; do sleep 0.05; done
 "$1" rtt --to 127.0.0.1:5000 --count 300 --rate 3000 --record "$2/trips.rec" >"$2/round-trip.json"
+"$1" clock --to 127.0.0.1:5000 --count 20 >"$2/clock.json"
 kill $!
 wait $!
 "$1" wakeup --seconds 0.1 >"$2/wakeup.json"
@@ -247,7 +253,7 @@ def close(one: object, other: object) -> bool:
     return one == other
 
 
-def test_what_echo_rtt_and_wakeup_print_has_a_schema(
+def test_what_echo_rtt_clock_and_wakeup_print_has_a_schema(
     traffic: Path, tmp_path: Path, skblab_here: Skblab
 ) -> None:
     program = str(traffic / "skblab-traffic")
@@ -257,13 +263,17 @@ def test_what_echo_rtt_and_wakeup_print_has_a_schema(
     for name, model in (
         ("echo", EchoDocument),
         ("round-trip", RoundTripDocument),
+        ("clock", ClockDocument),
         ("wakeup", WakeupDocument),
     ):
         text = (tmp_path / f"{name}.json").read_text()
         model.model_validate_json(text)
         found[name] = json.loads(text)
         fits(f"traffic-{name}", found[name])
-    assert found["round-trip"]["distinct"] == found["echo"]["echoed"] == 300
+    assert found["round-trip"]["distinct"] == 300 and found["echo"]["echoed"] == 320
+    # A clock that is compared with itself is not ahead.
+    ahead = found["clock"]["ahead"]
+    assert abs(ahead["ahead_ns"]) <= ahead["off_ns"]
     done = skblab_here("traffic", "import", str(tmp_path / "trips.rec"))
     [stream] = json.loads(done.stdout)["streams"]
     assert stream["delay_of"] == "round trip"

@@ -623,7 +623,9 @@ def test_every_example_is_good_usage(one: Described) -> None:
 
 # What these are given is a program's: tests/guest/test_traffic.py and test_traffic_tcp.py ask it.
 OVER_TCP = ("tcp-serve", "tcp-crr", "tcp-rr", "tcp-stream")
-PASSED_ON = {f"traffic {name}" for name in ("send", "receive", "echo", "rtt", "wakeup", *OVER_TCP)}
+PASSED_ON = {
+    f"traffic {name}" for name in ("send", "receive", "echo", "rtt", "clock", "wakeup", *OVER_TCP)
+}
 
 
 @pytest.mark.parametrize(

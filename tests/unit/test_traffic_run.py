@@ -109,7 +109,7 @@ def test_the_study_of_pktgen_has_each_rate_by_all_that_send() -> None:
 
 
 def test_a_flow_is_a_receiver_and_a_sender() -> None:
-    found = ends.ends(flow(), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(), host("a", 1), host("b", 2), "one")
     assert " ".join(found.receiver) == (
         "/b/skblab-traffic receive --bind 192.0.2.2:5000 --expect 2000 --interval 1000000.000ns "
         "--idle 1.002 --seconds 122 --rcvbuf 16777216 --same-clock"
@@ -138,7 +138,7 @@ def test_a_flow_is_a_receiver_and_a_sender() -> None:
 def test_keys_of_a_flow_are_options_of_its_ends(
     more: dict[str, object], sender: str, receiver: str
 ) -> None:
-    found = ends.ends(flow(**more), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(**more), host("a", 1), host("b", 2), "one")
     assert sender in " ".join(found.sender)
     assert receiver in " ".join(found.receiver)
 
@@ -163,7 +163,7 @@ def test_a_receiver_waits_longer_than_lies_between_packets(
     more: dict[str, object], idle: float
 ) -> None:
     sent_so = {"rate": None} | more
-    found = ends.ends(flow(**sent_so), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(flow(**sent_so), host("a", 1), host("b", 2), "one")
     assert float(found.receiver[found.receiver.index("--idle") + 1]) == pytest.approx(idle)
 
 
@@ -184,7 +184,7 @@ def test_a_receiver_waits_longer_than_lies_between_packets(
 )
 def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -> None:
     asked = flow(by="pktgen", **more)
-    found = ends.ends(asked, host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(asked, host("a", 1), host("b", 2), "one")
     begins = ["env", "GENERATOR=a", "sh", hosts.BY_PKTGEN, "device=eth0", "mac=02:00:00:00:01:02"]
     assert found.sender[: len(begins)] == begins
     assert words in " ".join(found.sender)
@@ -196,7 +196,7 @@ def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -
 
 def test_all_that_pktgen_is_asked_for_are_words_of_the_generator(tmp_path: Path) -> None:
     asked = flow(by="pktgen", frame=64, cpu=0)
-    argv = ends.ends(asked, host("a", 1), host("b", 2), one_clock=True).sender
+    argv = ends.ends(asked, host("a", 1), host("b", 2), "one").sender
     file = tmp_path / "by-pktgen"
     file.write_text(f'nsenter() {{ shift; "$@"; }}\n{hosts.by_pktgen()}')
     # It knows all of them, and finds no pktgen.
@@ -258,7 +258,7 @@ def test_what_pktgen_says_is_a_senders_document() -> None:
 
 
 def test_of_machines_with_clocks_of_their_own_no_delay_is_asked_for() -> None:
-    found = ends.ends(flow(), host("a", 1), host("b", 2), one_clock=False)
+    found = ends.ends(flow(), host("a", 1), host("b", 2), "apart")
     assert "--same-clock" not in found.receiver
 
 
@@ -536,7 +536,7 @@ def tcp(**more: object) -> TcpFlow:
     ids=["requests", "connections", "stream", "reverse"],
 )
 def test_a_tcp_flow_is_a_server_and_a_client(more: dict[str, object], client: str) -> None:
-    found = ends.ends(tcp(**more), host("a", 1), host("b", 2), one_clock=True)
+    found = ends.ends(tcp(**more), host("a", 1), host("b", 2), "one")
     assert " ".join(found.sender) == f"/a/skblab-traffic {client}"
     where = "[2001:db8::2]:5000" if more.get("family") == 6 else "192.0.2.2:5000"
     assert found.receiver[:4] == ["/b/skblab-traffic", "tcp-serve", "--bind", where]

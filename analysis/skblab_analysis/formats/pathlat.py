@@ -680,6 +680,17 @@ class ArrivalStamps(ToolDocument):
     stepped_ns: Signed
 
 
+class ClockLine(ToolDocument):
+    """How far the receiver's clock was said to be ahead of the sender's, in ns.
+
+    At `at_ns` of the receiver's clock, and by `drift_ppb` more with each second.
+    """
+
+    ahead_ns: Signed
+    at_ns: Whole
+    drift_ppb: Signed
+
+
 class Recorded(ToolDocument):
     """What came of recording each datagram (`--record`); of those `lost`, some were `too_slow`."""
 
@@ -698,7 +709,8 @@ class ReceiverDocument(ToolDocument):
     or where nothing was expected the gaps below the highest number. Times are of distinct packets,
     in the order they came: from one to the next (`inter_arrival`), how far that is from what was
     expected (`inter_arrival_error`), the absolute difference of their one-way delays (`jitter`,
-    RFC 4689), and these (`delay`), or why they are unknown. Percentiles are off by
+    RFC 4689), and these (`delay`, less what was said of two machines' clocks, `clock_line`), or why
+    they are unknown. Percentiles are off by
     `percentile_error` of their value at most. `socket` is what dropped packets before it could read
     them, which are among those lost. A receiver of before has none of these.
     """
@@ -722,6 +734,7 @@ class ReceiverDocument(ToolDocument):
     jitter: PacketTimes | None = None
     delay: PacketTimes | None = None
     delay_unknown: str | None = None
+    clock_line: ClockLine | None = None
     percentile_error: Real | None = None
     record: Recorded | None = None
 

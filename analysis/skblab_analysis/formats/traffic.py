@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the echo, the round trips and the wake-ups of `skblab-traffic` print.
+"""What `skblab-traffic` prints of echoes, round trips, compared clocks and wake-ups.
 
 runners/traffic/src/report.rs writes it. Sender and receiver are in `pathlat`, which runs with them.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from skblab_analysis.base.real import Real
-from skblab_analysis.base.whole import Count
+from skblab_analysis.base.whole import Count, Signed, Whole
 from skblab_analysis.formats.pathlat import (
     ArrivalStamps,
     Late,
@@ -138,3 +138,59 @@ class WakeupDocument(ToolDocument):
     percentile_error: Real
     stopped_by: Stopped
     process: Process
+
+
+class ClockKept(ToolDocument):
+    """What a kernel says of its clock: whether a program keeps it right, and how fast it runs."""
+
+    synchronized: bool
+    max_error_us: Count
+    frequency_ppb: Signed
+
+
+class ClockBound(ToolDocument):
+    """A bound of how far a clock is ahead, ns, and when it held by the sender's clock, ns."""
+
+    at_ns: Whole
+    ahead_ns: Signed
+
+
+class ClockAhead(ToolDocument):
+    """By how much a clock is ahead, and how much more or less that may be, ns."""
+
+    ahead_ns: Signed
+    off_ns: Count
+
+
+class ClockDocument(ToolDocument):
+    """What `skblab-traffic clock` says: how far the echo's clock is ahead, by two-way probes.
+
+    It is ahead by `most` at most and by `least` at least; `ahead` is their middle, or null, and
+    `unknown` says why. `round_trip_ns` is the shortest way there and back.
+    """
+
+    schema_: Schema = Field(alias="schema")
+    role: Literal["clock"]
+    to: str
+    sent: Count
+    unsent: Count
+    answered: Count
+    errors: Mapping[str, Count]
+    not_by_kernel: Count
+    round_trip_ns: Whole | None
+    ahead: ClockAhead | None
+    unknown: str | None
+    most: ClockBound | None
+    least: ClockBound | None
+    near: ClockKept
+    far: ClockKept | None
+    stepped_ns: Signed
+    process: Process
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ClockDocument:
+        if (self.ahead is None) == (self.unknown is None):
+            raise ValueError("expected `ahead`, or why it is unknown")
+        if self.ahead and not (self.most and self.least and self.far):
+            raise ValueError("`ahead` without both bounds, or without what the echo says")
+        return self

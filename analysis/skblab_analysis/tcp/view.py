@@ -155,7 +155,6 @@ class Shown:
     stream: bool
     columns: list[str]
     rows: tuple[Cells, ...]
-    figures: list[str]
     times: tuple[times.TimesShown, ...]
 
 
@@ -170,11 +169,11 @@ def _section(run: Run, summary: TcpSummary, place: int) -> Section:
         rows=tuple(
             Cells(name=name, figures=cells, strong=name == summary.baseline) for name, cells in rows
         ),
-        figures=list(times.FIGURES),
         times=tuple(
             times.TimesShown(
                 id="tcp-" + kind.replace("_", "-"),
                 title=f"{TITLES[kind]}, in {of_table.name}",
+                figures=list(times.FIGURES),
                 rows=tuple(
                     Cells(name=name, figures=cells)
                     for name, cells in _time_rows(summary, kind, of_table, NARROW_SPACE)

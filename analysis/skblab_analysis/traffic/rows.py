@@ -29,7 +29,7 @@ class FlowTimesRow(OfRow):
         Column(
             NO_UNIT,
             "`inter_arrival`, `inter_arrival_error` (how far that is from the interval that was "
-            "asked for), `jitter` (RFC 4689) or `delay` (one-way, by one clock). Of TCP: `connect` "
+            "asked for), `jitter` (RFC 4689) or `delay` (one-way). Of TCP: `connect` "
             "(until a connection was there), `request` (until its answer was whole), `transaction` "
             "(both), `since_due` (from when it was due) or `rtt` (smoothed, of the kernel).",
         ),
@@ -42,9 +42,27 @@ class FlowTimesRow(OfRow):
     p50: Annotated[Whole | None, Column("ns", "Median; null: too few.")] = None
     p99: Annotated[Whole | None, Column("ns", "99th percentile; null: too few.")] = None
     p99_9: Annotated[Whole | None, Column("ns", "99.9th percentile; null: too few.")] = None
+    negative: Annotated[
+        Whole | None,
+        Column(NO_UNIT, "Times below zero, which are in no other figure; null: not known."),
+    ] = None
+    clock_off: Annotated[
+        Whole | None,
+        Column(
+            "ns",
+            "A delay between two machines may be longer or shorter by so much, as nobody knows "
+            "better what their clocks differ by; null: one clock, or no delay.",
+        ),
+    ] = None
 
     @classmethod
-    def of(cls, head: Mapping[str, Any], kind: TimeKind, times: PacketTimes) -> FlowTimesRow | None:
+    def of(
+        cls,
+        head: Mapping[str, Any],
+        kind: TimeKind,
+        times: PacketTimes,
+        clock_off: int | None = None,
+    ) -> FlowTimesRow | None:
         """Return the row of a trial with this head; None if no time was taken."""
         if times.min_ns is None or times.max_ns is None:
             return None
@@ -59,15 +77,28 @@ class FlowTimesRow(OfRow):
             p50=times.percentiles_ns.get("50"),
             p99=times.percentiles_ns.get("99"),
             p99_9=times.percentiles_ns.get("99.9"),
+            negative=times.negative,
+            clock_off=clock_off,
         )
 
 
 class Exchanged(OfTrial):
-    """A flow of a trial: what its sender and its receiver said; `rate` was asked for."""
+    """A flow of a trial: what its sender and its receiver said; `rate` was asked for.
+
+    `clock_off` is how far delays may be off, ns, where the clocks of two machines were compared.
+    """
 
     rate: Positive | None = None
     sender: SenderDocument
     receiver: ReceiverDocument
+    clock_off: Whole | None = None
+
+    def by_clocks(self, off: int | str) -> Exchanged:
+        """Return it with how far delays may be off, ns, or without delays, and why."""
+        if isinstance(off, str):
+            without = {"delay": None, "delay_unknown": off}
+            return self.model_copy(update={"receiver": self.receiver.model_copy(update=without)})
+        return self.model_copy(update={"clock_off": off})
 
     def row(self, trial: int) -> TrialRow:
         """Return the trial's row."""
@@ -108,7 +139,8 @@ class Exchanged(OfTrial):
         head = self.head(trial)
         for kind in KINDS:
             times: PacketTimes | None = getattr(self.receiver, kind)
-            if times is not None and (row := FlowTimesRow.of(head, kind, times)):
+            off = self.clock_off if kind == "delay" else None
+            if times is not None and (row := FlowTimesRow.of(head, kind, times, off)):
                 yield row
 
 

@@ -18,7 +18,10 @@ FIGURES = ("min", "p50", "p99", "p99.9", "max", "std dev")
 
 @dataclass(frozen=True)
 class Times:
-    """One kind of time of a setting, in ns: medians of its blocks, `least` and `most` of all."""
+    """One kind of time of a setting, in ns: medians of its blocks, `least` and `most` of all.
+
+    `clock_off` is how far any block may be off, because of two machines' clocks; None: by nothing.
+    """
 
     least: int
     p50: float | None
@@ -27,6 +30,7 @@ class Times:
     most: int
     mean: float
     deviation: float
+    clock_off: int | None = None
 
     @classmethod
     def of(cls, rows: Sequence[FlowTimesRow]) -> Times:
@@ -44,6 +48,9 @@ class Times:
             most=max(row.most for row in rows),
             mean=median(row.mean for row in rows),
             deviation=median(row.deviation for row in rows),
+            clock_off=max(
+                (row.clock_off for row in rows if row.clock_off is not None), default=None
+            ),
         )
 
 
@@ -75,6 +82,7 @@ def figures(times: Times) -> list[tuple[str, float | None]]:
         ("p99.9", times.p99_9),
         ("max", times.most),
         ("standard deviation", times.deviation),
+        *([("clock uncertainty", times.clock_off)] if times.clock_off is not None else []),
     ]
 
 
@@ -84,6 +92,7 @@ class TimesShown:
 
     id: str
     title: str
+    figures: list[str]
     rows: tuple[Cells, ...]
 
 

@@ -55,6 +55,7 @@ TITLES: dict[Kind, str] = {
 }
 # Of how far a rate is off, in per cent: a millionth of it.
 OFF_DIGITS = 4
+CLOCKS = "clocks"
 RATES = ("asked/s", "sent/s", "off")
 RATES_TITLE = "Rates: how far from what was asked for"
 OF_TIME = Wording(
@@ -149,6 +150,17 @@ def _scale(summary: FlowSummary, kind: Kind) -> Scale:
     return times.scale_of(found)
 
 
+def _by_clocks(summary: FlowSummary, kind: Kind) -> bool:
+    """Return whether a kind of time is by the clocks of two machines, and may be off."""
+    found = (exchange.times.get(kind) for exchange in summary.exchanges)
+    return any(one is not None and one.clock_off is not None for one in found)
+
+
+def _figures_of(summary: FlowSummary, kind: Kind) -> tuple[str, ...]:
+    """Return the columns of a kind of time."""
+    return (*times.FIGURES, CLOCKS) if _by_clocks(summary, kind) else times.FIGURES
+
+
 def _published(figures: Published, of_table: Scale, space: str) -> tuple[str, ...]:
     names = ("least", "p50", "p99", "p99_9", "most", "deviation")
     return tuple(of_table.text(figures.times.get(name), space) for name in names)
@@ -159,8 +171,14 @@ def _time_rows(
 ) -> list[tuple[str, tuple[str, ...]]]:
     of_table = _scale(summary, kind)
     rows: list[tuple[str, tuple[str, ...]]] = []
+    by_clocks = _by_clocks(summary, kind)
     for exchange in summary.exchanges:
-        rows.append((exchange.setting, times.cells(exchange.times.get(kind), of_table, space)))
+        found = exchange.times.get(kind)
+        cells = times.cells(found, of_table, space)
+        if by_clocks:
+            off = found.clock_off if found else None
+            cells += (ABSENT if off is None else f"±{of_table.text(off, space)}",)
+        rows.append((exchange.setting, cells))
         if kind == "inter_arrival" and exchange.published is not None:
             rows.append((PUBLISHED, _published(exchange.published, of_table, space)))
     return rows
@@ -179,7 +197,7 @@ def tables(summary: FlowSummary, identical: Collection[str] = ()) -> list[Table]
             (f"  {PUBLISHED}" if name == PUBLISHED else named(name, identical), figures)
             for name, figures in _time_rows(summary, kind)
         ]
-        times.fill(table, times.FIGURES, rows)
+        times.fill(table, _figures_of(summary, kind), rows)
         made.append(table)
     return made
 
@@ -212,8 +230,8 @@ class Shown:
     rates_title: str
     rate_columns: list[str]
     rates: tuple[Cells, ...]
-    figures: list[str]
     times: tuple[times.TimesShown, ...]
+    by_clocks: bool
     about: str
 
 
@@ -234,11 +252,11 @@ def _section(run: Run, summary: FlowSummary, place: int) -> Section:
         rates=tuple(
             Cells(name=name, figures=cells) for name, cells in _rates(summary, NARROW_SPACE)
         ),
-        figures=list(times.FIGURES),
         times=tuple(
             times.TimesShown(
                 id="traffic-" + kind.replace("_", "-"),
                 title=f"{TITLES[kind]}, in {_scale(summary, kind).name}",
+                figures=list(_figures_of(summary, kind)),
                 rows=tuple(
                     Cells(name=name, figures=cells)
                     for name, cells in _time_rows(summary, kind, NARROW_SPACE)
@@ -246,6 +264,7 @@ def _section(run: Run, summary: FlowSummary, place: int) -> Section:
             )
             for kind in _kinds(summary)
         ),
+        by_clocks=_by_clocks(summary, "delay"),
         about=about,
     )
     return Section("traffic/section.html.j2", shown)
@@ -324,7 +343,28 @@ def unseen(found: Sequence[FlowSummary]) -> list[str]:
         unknown = [one.setting for one in summary.exchanges if "delay" not in one.times]
         if unknown:
             said.append(f"{summary.flow}: one-way delays are not known, as clocks may differ.")
+        said += _clocks(summary)
     return said
+
+
+def _clocks(summary: FlowSummary) -> Iterator[str]:
+    """Yield by how much delays may be off that are by the clocks of two machines."""
+    delays = [
+        (one.setting, one.times["delay"]) for one in summary.exchanges if "delay" in one.times
+    ]
+    off = [(name, found) for name, found in delays if found.clock_off is not None]
+    if off:
+        most = max(found.clock_off or 0 for _, found in off)
+        yield (
+            f"{summary.flow}: one-way delays may all be longer, or all shorter, by up to "
+            f"{quantity(most, 'ns')}, as sender and receiver have clocks of their own."
+        )
+    more = [name for name, found in off if (found.clock_off or 0) > found.least]
+    if more:
+        yield (
+            f"{summary.flow}: with {joined(more)} that is more than the smallest delay, and those "
+            "below zero are left out."
+        )
 
 
 def _figures(summary: FlowSummary) -> Iterator[Figure]:

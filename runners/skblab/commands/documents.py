@@ -339,6 +339,7 @@ WITHOUT = {
     "ssh": "what its command prints",
     "bundle": "where the archive is, and its size",
     "cleanup": "how many testbeds it put back",
+    "traffic clock": "the document of its program, always",
     "traffic echo": "the document of its program, always",
     "traffic export": "how many packets it has written",
     "traffic import": "its document, always: traffic-import.schema.json",

@@ -154,6 +154,19 @@ def rtt(options: Options = None) -> None:
 
 
 @traffic.command(context_settings=PASSED_ON, add_help_option=False)
+def clock(options: Options = None) -> None:
+    """Say how far the clock of an echo's machine is ahead of this machine's.
+
+    It sends probes to `skblab traffic echo`, which writes its times into them, and prints a JSON
+    document: by how much that clock is ahead, and how much more or less that may be, however long
+    packets take each way. `receive --clock-ahead` takes it off one-way delays.
+
+    Example: `skblab traffic clock --to 198.18.0.2:5000`
+    """
+    _run("clock", options or ())
+
+
+@traffic.command(context_settings=PASSED_ON, add_help_option=False)
 def wakeup(options: Options = None) -> None:
     """Say how late this machine wakes a task that sleeps, as cyclictest does.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from skblab.machine.transport.base import Done
 from skblab.traffic import bypktgen, generators
@@ -15,6 +16,7 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
 from skblab_analysis.formats.tcp import TcpExchangeDocument, TcpServeDocument, TcpStreamDocument
 from skblab_analysis.tcp.rows import TcpAsked
+from skblab_analysis.traffic.clocks import Line
 from skblab_analysis.traffic.rows import Exchanged
 
 READY_SECONDS = 60
@@ -58,21 +60,33 @@ class Ends:
     serves: bool = False
 
 
-def ends(flow: Flow | TcpFlow, sender: Host, receiver: Host, *, one_clock: bool) -> Ends:
-    """Return the commands of a flow's receiver and sender."""
+def where(flow: Between, receiver: Host) -> str:
+    """Return the address and port that a flow goes to."""
     address = receiver.addresses[flow.family]
-    where = f"[{address}]:{flow.port}" if flow.family == 6 else f"{address}:{flow.port}"
+    return f"[{address}]:{flow.port}" if flow.family == 6 else f"{address}:{flow.port}"
+
+
+def ends(
+    flow: Flow | TcpFlow, sender: Host, receiver: Host, clocks: Line | Literal["one", "apart"]
+) -> Ends:
+    """Return the commands of a flow's receiver and sender.
+
+    `clocks`: how far the receiver's is ahead, that both have one, or that nothing is known of them.
+    """
     if isinstance(flow, TcpFlow):
-        return _tcp(flow, sender, receiver, where)
-    return _packets(flow, sender, receiver, where, one_clock=one_clock)
+        return _tcp(flow, sender, receiver)
+    return _packets(flow, sender, receiver, clocks)
 
 
-def _packets(flow: Flow, sender: Host, receiver: Host, where: str, *, one_clock: bool) -> Ends:
+def _packets(
+    flow: Flow, sender: Host, receiver: Host, clocks: Line | Literal["one", "apart"]
+) -> Ends:
+    there = where(flow, receiver)
     # With a rate the number of packets ends it, and its time only if that is not kept.
     count, late = (None, 0.0) if flow.rate is None else (_count(flow), LATE_SECONDS)
     limit = flow.seconds + late
     send: dict[str, object] = {
-        "--to": where,
+        "--to": there,
         "--seconds": f"{limit:g}",
         "--count": count,
         "--rate": flow.rate,
@@ -86,7 +100,7 @@ def _packets(flow: Flow, sender: Host, receiver: Host, where: str, *, one_clock:
         **_sends(flow),
     }
     receive: dict[str, object] = {
-        "--bind": where,
+        "--bind": there,
         "--expect": count,
         "--interval": _interval(flow),
         "--idle": f"{IDLE_SECONDS + _longest(flow):g}",
@@ -96,7 +110,8 @@ def _packets(flow: Flow, sender: Host, receiver: Host, where: str, *, one_clock:
     }
     receiving = [
         *(receiver.program, "receive", *_words(receive)),
-        *(["--same-clock"] if one_clock else []),
+        *(["--same-clock"] if clocks == "one" else []),
+        *(_told(clocks) if isinstance(clocks, Line) else []),
     ]
     if flow.by == "pktgen":
         return Ends(
@@ -118,9 +133,10 @@ def _exchanged(flow: Flow, head: Head, sent: SenderDocument, received: str) -> E
     return Exchanged(**asdict(head), rate=flow.rate, sender=sent, receiver=receiver)
 
 
-def _tcp(flow: TcpFlow, sender: Host, receiver: Host, where: str) -> Ends:
+def _tcp(flow: TcpFlow, sender: Host, receiver: Host) -> Ends:
+    there = where(flow, receiver)
     options: dict[str, object] = {
-        "--to": where,
+        "--to": there,
         "--seconds": f"{flow.seconds:g}",
         "--flows": flow.connections,
         "--rate": flow.rate,
@@ -144,7 +160,7 @@ def _tcp(flow: TcpFlow, sender: Host, receiver: Host, where: str) -> Ends:
     others |= {"--size"} if flow.reverse else set()
     asking = {name: value for name, value in options.items() if name not in others}
     serve: dict[str, object] = {
-        "--bind": where,
+        "--bind": there,
         # It is told to end once its client has; this is for the case that nobody is left to tell.
         "--seconds": f"{flow.longest + LATE_SECONDS + READY_SECONDS:g}",
         # What the client has given up may still be open here.
@@ -179,6 +195,17 @@ def _asked_at_all(done: Done, name: str) -> str:
     if done.status == 1 and done.stdout.strip():
         return done.stdout
     return done.check(name).stdout
+
+
+def _told(line: Line) -> list[str]:
+    """Return the receiver's options that have what its clock and the sender's differ by."""
+    return _words(
+        {
+            "--clock-ahead": line.ahead_ns,
+            "--clock-drift": line.drift_ppb,
+            "--clock-at": line.received_at_ns,
+        }
+    )
 
 
 def _sends(flow: Between) -> dict[str, object]:

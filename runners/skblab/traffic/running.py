@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from skblab.lab import paths
 from skblab.lab.reporter import Reporter
@@ -15,6 +16,7 @@ from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Running
 from skblab.machine.watch import Watch
 from skblab.testbeds.traffic import ended, finished, stop
+from skblab.traffic.clocks import Clocks, Pair
 from skblab.traffic.ends import LATE_SECONDS, READY_SECONDS, Ends, Head, ends
 from skblab.traffic.flow import Flow
 from skblab.traffic.hosts import Hosts
@@ -26,6 +28,8 @@ from skblab_analysis.base.words import joined, rough_time
 from skblab_analysis.formats.published import Published, parameters
 from skblab_analysis.formats.run import Environment, Plan
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.traffic.clocks import Line
+from skblab_analysis.traffic.rows import Exchanged
 
 
 def plan_of(file: TrafficFile, path: Path, published: Mapping[str, Published]) -> Plan:
@@ -94,15 +98,19 @@ def recorded(file: TrafficFile, plan: Plan, up: Up, reporter: Reporter) -> RunFo
             with up(kernel) as hosts:
                 known = known or hosts.environment()
                 where[hosts.where] = None
+                clocks = None if hosts.one_clock else Clocks(hosts)
                 watch = Watch()
                 begins(folder, watch, **hosts.kernels)
                 for block, setting in some:
-                    _trial(file, block, setting, hosts, watch, folder, reporter)
+                    _trial(file, block, setting, (hosts, clocks), watch, folder, reporter)
                     done += 1
                     advance(done)
         gaps = [f"Hosts were {joined(list(where))}."]
         if not hosts.one_clock:
-            gaps.append("The hosts have clocks of their own: one-way delays are not known.")
+            gaps.append(
+                "The hosts have clocks of their own, which were compared before and after each "
+                "trial: one-way delays are off by what the tables say."
+            )
         if file.differs:
             gaps.append(f"What differs from the study: {file.differs}")
         assert known is not None
@@ -114,32 +122,45 @@ def _trial(
     file: TrafficFile,
     block: int,
     setting: Setting,
-    hosts: Hosts,
+    place: tuple[Hosts, Clocks | None],
     watch: Watch,
     folder: RunFolder,
     reporter: Reporter,
 ) -> None:
+    hosts, clocks = place
     flows = [changed(flow, setting) for flow in file.flows]
+    told = clocks.lines(flows) if clocks else {}
     with watched(folder, watch, "wall", setting.name):
-        found = exchange(flows, hosts)
+        found = exchange(flows, hosts, told)
+    off = clocks.off(flows, told) if clocks else {}
     for flow, (command, sent, received) in zip(flows, found, strict=True):
         head = Head(setting=setting.name, block=block, traffic=flow.name)
+        name = f"block {block + 1}, {setting.name}, {flow.name}"
         try:
-            folder.record(command.measured(head, sent, received))
+            measured = command.measured(head, sent, received)
+            if isinstance(measured, Exchanged) and clocks:
+                apart = off[_names(flow)]
+                measured = measured.by_clocks(apart)
+                if isinstance(apart, str):
+                    reporter.say(f"{name}: one-way delays are not known: {apart}")
+            folder.record(measured)
         except RefusedError as why:
             # It is recorded as invalid, and the others are worth measuring.
-            reporter.say(f"block {block + 1}, {setting.name}, {flow.name}: {one_line(str(why))}")
+            reporter.say(f"{name}: {one_line(str(why))}")
 
 
-def exchange(flows: Sequence[Flow | TcpFlow], hosts: Hosts) -> list[tuple[Ends, str, str]]:
+def exchange(
+    flows: Sequence[Flow | TcpFlow], hosts: Hosts, told: Mapping[Pair, Line | str] | None = None
+) -> list[tuple[Ends, str, str]]:
     """Run flows at once, and return what sender and receiver of each printed.
 
-    Each sender starts once all receivers are ready. Whatever is raised ends all of them;
-    SkblabError if a program fails.
+    `told` has what clocks of several machines differ by, or why that is not known. Each sender
+    starts once all receivers are ready. Whatever is raised ends all of them; SkblabError if a
+    program fails.
     """
     pairs = [(hosts.by_name[flow.sender], hosts.by_name[flow.receiver]) for flow in flows]
     commands = [
-        ends(flow, *pair, one_clock=hosts.one_clock)
+        ends(flow, *pair, "one" if hosts.one_clock else _known((told or {}).get(_names(flow))))
         for flow, pair in zip(flows, pairs, strict=True)
     ]
     receivers: list[Running] = []
@@ -166,3 +187,11 @@ def exchange(flows: Sequence[Flow | TcpFlow], hosts: Hosts) -> list[tuple[Ends, 
     except BaseException:
         stop((*senders, *receivers))
         raise
+
+
+def _names(flow: Flow | TcpFlow) -> Pair:
+    return flow.sender, flow.receiver
+
+
+def _known(told: Line | str | None) -> Line | Literal["apart"]:
+    return told if isinstance(told, Line) else "apart"

@@ -14,8 +14,9 @@
 //!
 //! Whoever reads it takes the number that has those bits and is nearest to what it expects: 78 hours
 //! of nanoseconds, and 281 474 976 710 656 packets, are told apart. Bytes after the header are zero
-//! and carry no meaning. probes/bpf/wire.h has the same for BPF. The header of the kernel's pktgen
-//! (magic, sequence from 1, seconds, microseconds) is read, too, as transmission 0.
+//! and carry no meaning, but in [probes of clocks](crate::clock_probe). probes/bpf/wire.h has the same
+//! for BPF. The header of the kernel's pktgen (magic, sequence from 1, seconds, microseconds) is read,
+//! too, as transmission 0.
 
 /// Bytes of the header, and so the smallest payload that can be sent.
 pub const LEN: usize = 16;

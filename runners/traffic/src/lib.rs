@@ -3,15 +3,17 @@
 //!
 //! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
-//! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets.
-//! Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent by a
-//! [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows
-//! of it, by [`netlink`].
-//! With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their times
-//! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
-//! reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs account alike. [`echo`] sends packets back,
-//! [`round_trip`] sends to an echo and receives, [`clock_offset`] compares clocks by a [`clock_probe`],
-//! and [`wakeup`] tells what the machine itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`] structure, printed as one JSON document.
+//! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to
+//! sockets. Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent
+//! by a [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of
+//! it, by [`netlink`]. With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many
+//! packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their
+//! times were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format
+//! and a reader. [`departures`], [`arrival`] and [`errors`] are what several of the programs
+//! account alike. [`echo`] sends packets back, [`round_trip`] sends to an echo and receives,
+//! [`clock_offset`] compares clocks by a [`clock_probe`], and [`wakeup`] tells what the machine
+//! itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`]
+//! structure, printed as one JSON document.
 
 pub mod arrival;
 pub mod batch;
