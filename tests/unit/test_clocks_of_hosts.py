@@ -15,10 +15,10 @@ from test_traffic_run import HEAD, Machine, Program, flow, tcp
 from skblab.machine.transport import Running, Transport
 from skblab.machine.transport.base import Done
 from skblab.traffic import running
+from skblab.traffic.clock_lines import NANOSECONDS, Line
 from skblab.traffic.clocks import SET, Clocks
 from skblab.traffic.ends import ends
 from skblab.traffic.hosts import Host, Hosts
-from skblab_analysis.traffic.clocks import NANOSECONDS, Line
 from skblab_analysis.traffic.rows import Exchanged
 
 SECOND = NANOSECONDS

@@ -69,6 +69,8 @@ def _section(found: Described, level: str) -> str:
         if (record := parameter.get_help_record(found.context)) is not None
         and parameter.name != "help"
     ]
+    if found.context.ignore_unknown_options and len(rows) == 1:
+        return f"{text}\nIts options are those of the program, which `--help` lists.\n"
     return text + ("\n| option | what it does |\n| --- | --- |\n" + "".join(rows) if rows else "")
 
 

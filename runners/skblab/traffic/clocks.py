@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from skblab.testbeds.traffic import ended, finished, stop
+from skblab.traffic.clock_lines import Compared, Line, line, off_by
 from skblab.traffic.ends import READY_SECONDS, where
 from skblab.traffic.flow import Flow
 from skblab.traffic.hosts import Host, Hosts
@@ -17,7 +18,6 @@ from skblab.traffic.tcp import TcpFlow
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats.traffic import ClockDocument
-from skblab_analysis.traffic.clocks import Compared, Line, line, off_by
 
 Pair = tuple[str, str]
 PROBES = 200

@@ -9,6 +9,7 @@ from typing import Literal
 
 from skblab.machine.transport.base import Done
 from skblab.traffic import bypktgen, generators
+from skblab.traffic.clock_lines import Line
 from skblab.traffic.flow import Between, Flow
 from skblab.traffic.hosts import PORT, Host
 from skblab.traffic.tcp import COMMANDS, OF_KIND, TcpFlow
@@ -16,7 +17,6 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
 from skblab_analysis.formats.tcp import TcpExchangeDocument, TcpServeDocument, TcpStreamDocument
 from skblab_analysis.tcp.rows import TcpAsked
-from skblab_analysis.traffic.clocks import Line
 from skblab_analysis.traffic.rows import Exchanged
 
 READY_SECONDS = 60

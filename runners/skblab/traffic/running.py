@@ -16,6 +16,7 @@ from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Running
 from skblab.machine.watch import Watch
 from skblab.testbeds.traffic import ended, finished, stop
+from skblab.traffic.clock_lines import Line
 from skblab.traffic.clocks import Clocks, Pair
 from skblab.traffic.ends import LATE_SECONDS, READY_SECONDS, Ends, Head, ends
 from skblab.traffic.flow import Flow
@@ -28,7 +29,6 @@ from skblab_analysis.base.words import joined, rough_time
 from skblab_analysis.formats.published import Published, parameters
 from skblab_analysis.formats.run import Environment, Plan
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.traffic.clocks import Line
 from skblab_analysis.traffic.rows import Exchanged
 
 

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_clocks import SAID
 
-from skblab_analysis.base.checked import RecordError, parse
-from skblab_analysis.formats.traffic import ClockDocument
-from skblab_analysis.traffic.clocks import (
+from skblab.traffic.clock_lines import (
     NANOSECONDS,
     OLDEST_NS,
     Bound,
@@ -22,6 +20,8 @@ from skblab_analysis.traffic.clocks import (
     line,
     off_by,
 )
+from skblab_analysis.base.checked import RecordError, parse
+from skblab_analysis.formats.traffic import ClockDocument
 
 
 def document(**more: object) -> ClockDocument:
