@@ -15,7 +15,11 @@ from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 
 SCRIPT = TREE / "runners/traffic/tests/frames.py"
-CASES = ("arrive", "ring", "overrun", "tagged", "step", "full", "queue", "down", "gone", "wrong")
+BY_XDP = ("xdp", "xdp_queues", "xdp_killed", "xdp_down", "xdp_gone", "xdp_wrong")
+CASES = (
+    *("arrive", "ring", "overrun", "tagged", "step", "full", "queue", "down", "gone", "wrong"),
+    *BY_XDP,
+)
 
 pytestmark = pytest.mark.labroot
 

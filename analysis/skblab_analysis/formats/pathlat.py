@@ -589,10 +589,12 @@ class SendingDevice(ToolDocument):
 
     Null if it was taken away meanwhile. A packet that the driver drops without a word is in `sent`
     of the sender and in `tx_dropped`; one that it refuses is in `unsent`, and in `tx_dropped` too
-    if the driver counts it.
+    if the driver counts it. `zero_copy`: whether it reads frames from the sender's memory itself;
+    null without AF_XDP.
     """
 
     name: str
+    zero_copy: bool | None = None
     tx_packets: Count | None = None
     tx_dropped: Count | None = None
 
@@ -635,13 +637,21 @@ class Foreign(ToolDocument):
     total: Count
 
 
+class ByXdp(ToolDocument):
+    """How a device was received from by AF_XDP: its queues, and whether nothing was copied."""
+
+    queues: Count
+    zero_copy: bool
+
+
 class ReceivingSocket(ToolDocument):
     """The receiver's own socket, or its view of a device: packets that found no room in it.
 
-    Of a device `drops` are frames of any kind, whomever they were for.
+    Of a device `drops` are frames of any kind, whomever they were for; by AF_XDP only those for it.
     """
 
     drops: Count
+    xdp: ByXdp | None = None
 
 
 class PacketTimes(ToolDocument):

@@ -217,6 +217,14 @@ pub struct Udp<'a> {
     pub bytes: u16,
 }
 
+/// The packet in an Ethernet frame, behind a VLAN tag if it has one.
+#[must_use]
+pub fn network(frame: &[u8]) -> Option<&[u8]> {
+    let kind = frame.get(12..14)?;
+    let header = if kind == [0x81, 0] { ETHERNET + TAG } else { ETHERNET };
+    frame.get(header.into()..)
+}
+
 /// Read what an IP header begins; nothing if that is no whole packet of UDP. No checksum is verified.
 #[must_use]
 pub fn read(network: &[u8]) -> Option<Udp<'_>> {

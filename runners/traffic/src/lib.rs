@@ -5,7 +5,7 @@
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
 //! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to
 //! sockets. Frames from a device are built by [`frame`], with [`destinations`] of a range, and sent
-//! by a [`packet_socket`], or received by a [`packet_ring`]; [`device`] is what the kernel knows of
+//! by a [`packet_socket`], or received by a [`packet_ring`], or both by [`af_xdp`]; [`device`] is what the kernel knows of
 //! it, by [`netlink`]. With [`txtime`] a [`qdisc`] keeps the times of packets. [`many`] gives many
 //! packets by one call, [`batch`] takes many by one, [`timing`] and [`distribution`] say what their
 //! times were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format
@@ -15,6 +15,7 @@
 //! itself adds. [`tcp`] has connections, requests and streams. Every result is a [`report`]
 //! structure, printed as one JSON document.
 
+pub mod af_xdp;
 pub mod arrival;
 pub mod batch;
 pub mod clock;

@@ -98,6 +98,11 @@ struct ReceiveArgs {
     /// and [::] stand for all of their family.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Receive by AF_XDP: in memory that the driver writes itself, if it can; needs CAP_BPF, too
+    ///
+    /// Packets to --bind do not come to the stack meanwhile, and all others do.
+    #[arg(long, requires = "device")]
+    xdp: bool,
     /// Packets expected; receiving ends when all are there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     expect: Option<u64>,
@@ -281,6 +286,7 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
     receive::Plan {
         bind: args.bind,
         device: args.device.clone(),
+        xdp: args.xdp,
         expect: args.expect,
         transmission: args.transmission,
         idle: args.idle,

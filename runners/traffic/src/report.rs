@@ -143,6 +143,8 @@ pub struct StepReport {
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
+    /// Whether its driver reads frames from our memory itself; null without `AF_XDP`.
+    pub zero_copy: Option<bool>,
     /// Packets that it has sent; null if it was taken away.
     pub tx_packets: Option<u64>,
     /// Packets that it has dropped instead; null if it was taken away.
@@ -323,6 +325,17 @@ pub struct SocketReport {
     /// The same as carried by the last packet (`SO_RXQ_OVFL`); later drops are not in it. Of a
     /// device it is 0.
     pub drops_seen: u32,
+    /// With `AF_XDP`, the queues of the device, and how they were read; null without.
+    pub xdp: Option<XdpReport>,
+}
+
+/// How frames were received by `AF_XDP`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct XdpReport {
+    /// Queues of the device that have a socket.
+    pub queues: usize,
+    /// Whether the driver writes frames into our memory itself.
+    pub zero_copy: bool,
 }
 
 /// The echo's account: `received = echoed + refused`.

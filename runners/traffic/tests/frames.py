@@ -30,6 +30,8 @@ TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 2, 0x1000
 # Frames that a tap keeps for who does not read them.
 QUEUE = 500
 SECONDS = 60
+# An option without a value.
+FLAG = "-"
 
 
 def ip(*words: str) -> None:
@@ -106,7 +108,9 @@ def receive(
     The action is given the receiver's process, `more` are options of the receiver.
     """
     named = {"bind": bind, "expect": str(COUNT), "idle": "5", "rcvbuf": str(64 << 20), **more}
-    options = [f"--{name}={value}" for name, value in named.items()]
+    options = [
+        f"--{name}={value}" if value != FLAG else f"--{name}" for name, value in named.items()
+    ]
     with subprocess.Popen(
         [binary, "receive", "--same-clock", *options],
         stdout=subprocess.PIPE,
@@ -301,7 +305,11 @@ def down(binary: str) -> None:
         binary, "link set v0 down", "link set v0 up", more=("--count", "4000", "--batch", "16")
     )
     assert (sent["attempted"], sent["stopped_by"]) == (4000, "count"), sent
-    assert 0 < sent["errors"]["ENETDOWN"] < 4000 and sent["sent"] > 0, sent
+    assert 0 < sent["errors"].get("ENETDOWN", 0) < 4000 and sent["sent"] > 0, sent
+
+
+# What the kernel says of a device that was taken away.
+GONE = {"name": "v0", "zero_copy": None, "tx_packets": None, "tx_dropped": None}
 
 
 def gone(binary: str) -> None:
@@ -309,7 +317,7 @@ def gone(binary: str) -> None:
     sent = meanwhile(binary, "link delete v0")
     assert sent["stopped_by"] == "device" and sent["sent"] > 0, sent
     assert sent["errors"]["ENXIO"] > 0, sent
-    assert sent["device"] == {"name": "v0", "tx_packets": None, "tx_dropped": None}, sent
+    assert sent["device"] == GONE, sent
 
 
 def wrong(binary: str) -> None:
@@ -359,7 +367,138 @@ def wrong(binary: str) -> None:
     assert sent["device"]["tx_packets"] == 5, sent
 
 
-ALL = (arrive, ring, overrun, tagged, step, full, queue, down, gone, wrong)
+def attached(device: str) -> bool:
+    """Return whether a device has an XDP program."""
+    ask = ["ip", "-j", "link", "show", device]
+    [shown] = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)
+    return bool(shown.get("xdp", {}).get("prog"))
+
+
+def xdp(binary: str) -> None:
+    """By AF_XDP all frames arrive as well, and what is for others goes on to the stack."""
+    veth()
+    tags = ("--frame", "mix:82*7,594*4,1518*1", "--vlan", "7")
+    for bind, ends, more, by in (
+        ("0.0.0.0:5000", FOUR, ("--frame", "64", "--to-range", "11.0.0.0-99.255.255.255"), True),
+        ("[::]:5000", SIX, tags, True),
+        ("[2001:db8::2]:5000", SIX, ("--frame", "1518"), False),
+        ("198.18.0.2:5000", FOUR, ("--size", "uniform:16,1472"), False),
+    ):
+        counted = ("--flows", "32", "--count", str(COUNT), "--batch", "32", "--rate", "20000")
+        words = (*ends, *more, *counted, *(["--xdp"] if by else []))
+
+        def both(_: int, words: tuple[str, ...] = words) -> dict[str, Any]:
+            assert attached("v1")
+            # Another receiver on the same device, by the stack.
+            few = ("--count", "100", "--rate", "1000", *FOUR[:3], "198.18.0.2:5001")
+            other = receive(
+                binary, "0.0.0.0:5001", lambda _: send(binary, "v0", *few), expect="100"
+            )
+            assert other[1]["distinct"] == 100, other
+            return send(binary, "v0", *words)
+
+        sent, got = receive(binary, bind, both, device="v1", linger="0.5", idle="10", xdp=FLAG)
+        assert (sent["sent"], sent["unsent"]) == (COUNT, 0), sent
+        assert sent["device"]["zero_copy"] is (False if by else None), sent
+        assert got["distinct"] == got["received"] == COUNT, (sent, got)
+        assert got["lost"] == got["duplicates"] == got["reordered"] == got["socket"]["drops"] == 0
+        assert (got["flows"], got["bytes"]) == (32, sent["payload_bytes"]["sum"]), got
+        assert got["socket"]["xdp"] == {"queues": 1, "zero_copy": False}, got
+        # Stamps are of the program in the driver.
+        assert got["stamps"]["not_by_kernel"] == got["delay"]["negative"] == 0, got
+        assert got["delay"]["max_ns"] < 10_000_000_000, got
+        assert not attached("v1")
+
+
+def xdp_queues(binary: str) -> None:
+    """Each queue has a socket: frames come to any of them."""
+    quiet()
+    many = ("numtxqueues", "3", "numrxqueues", "3")
+    ip("link", "add", "v0", *many, "type", "veth", "peer", "name", "v1", *many)
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "up")
+    words = (*FOUR, "--flows", "64", "--count", str(COUNT), "--batch", "32", "--rate", "20000")
+    sent, got = receive(
+        binary,
+        "0.0.0.0:5000",
+        # A queue discipline spreads flows over queues, and frames stay in theirs.
+        lambda _: send(binary, "v0", *words, "--queue"),
+        device="v1",
+        idle="10",
+        xdp=FLAG,
+    )
+    assert got["distinct"] == sent["sent"] == COUNT, (sent, got)
+    assert got["socket"]["xdp"] == {"queues": 3, "zero_copy": False}, got
+
+
+def xdp_killed(binary: str) -> None:
+    """A receiver that is killed leaves no program."""
+    veth()
+    words = [binary, "receive", "--device", "v1", "--xdp", "--bind", "0.0.0.0:5000"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as receiver:
+        assert receiver.stderr and receiver.stderr.readline() == b"ready\n"
+        assert attached("v1")
+        # And nobody else has the device meanwhile.
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.returncode == 2, done
+        assert "another XDP program, or another socket, has the device" in done.stderr, done
+        receiver.kill()
+    deadline = time.monotonic() + 20
+    while attached("v1") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not attached("v1")
+
+
+def xdp_down(binary: str) -> None:
+    """By AF_XDP, too, what a device that is down refuses is counted."""
+    more = ("--count", "4000", "--batch", "16", "--xdp")
+    sent = meanwhile(binary, "link set v0 down", "link set v0 up", more=more)
+    assert (sent["attempted"], sent["stopped_by"]) == (4000, "count"), sent
+    assert 0 < sent["errors"].get("ENETDOWN", 0) < 4000 and sent["sent"] > 0, sent
+
+
+def xdp_gone(binary: str) -> None:
+    """A device that was taken away ends the sender, and nothing comes of it any more."""
+    sent = meanwhile(binary, "link delete v0", more=("--xdp",))
+    assert sent["stopped_by"] == "device" and sent["sent"] > 0, sent
+    ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "up")
+    words = [binary, "receive", "--device", "v1", "--xdp", "--bind", "0.0.0.0:5000"]
+    with subprocess.Popen(
+        [*words, "--seconds", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as receiver:
+        assert receiver.stderr and receiver.stderr.readline() == b"ready\n"
+        ip("link", "delete", "v1")
+        assert receiver.stdout
+        report = json.loads(receiver.stdout.read())
+    assert (report["received"], report["stopped_by"]) == (0, "seconds"), report
+
+
+def xdp_wrong(binary: str) -> None:
+    """What AF_XDP cannot do is said in one line."""
+    veth()
+    dropped = ("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw")
+    base = call(binary, "v0", *FOUR, "--count", "1", "--xdp")
+    receiver = [binary, "receive", "--device", "v1", "--xdp"]
+    for words, said in (
+        ([*base, "--queue"], "cannot be used with"),
+        ([*dropped, *base], "it needs CAP_NET_RAW"),
+        ([*receiver, "--bind", "0.0.0.0:0"], "a port must be given"),
+        ([binary, "receive", "--xdp", "--bind", "0.0.0.0:5000"], "--device <DEVICE>"),
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout) == (2, ""), (words, done)
+        assert said in done.stderr and len(done.stderr.splitlines()) == 1, (words, done.stderr)
+    for name in ("v0", "v1"):
+        ip("link", "set", name, "mtu", "9000")
+    for words in (base, [*receiver, "--bind", "0.0.0.0:5000"]):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.returncode == 2 and "frames of its MTU, 9000, do not fit" in done.stderr, done
+
+
+XDP = (xdp, xdp_queues, xdp_killed, xdp_down, xdp_gone, xdp_wrong)
+ALL = (arrive, ring, overrun, tagged, step, full, queue, down, gone, wrong, *XDP)
 CASES = {case.__name__: case for case in ALL}
 
 if __name__ == "__main__":

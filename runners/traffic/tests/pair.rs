@@ -21,6 +21,7 @@ fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
     receive::Plan {
         bind: bind.parse().unwrap(),
         device: None,
+        xdp: false,
         expect,
         transmission: None,
         // Longer than a busy machine keeps the sender's thread from running.

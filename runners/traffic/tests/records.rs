@@ -50,6 +50,7 @@ fn plan(clocks: Clocks) -> Plan {
     Plan {
         bind: "127.0.0.1:0".parse().unwrap(),
         device: None,
+        xdp: false,
         expect: Some(6),
         transmission: Some(9),
         idle: Duration::from_secs(1),

@@ -129,8 +129,13 @@ struct DeviceArgs {
           value_parser = clap::value_parser!(u16).range(..=i64::from(MOST_VLAN)))]
     vlan: Option<u16>,
     /// Pass the device's queue discipline, and what is attached to its egress
-    #[arg(long, requires = "device")]
+    #[arg(long, requires = "device", conflicts_with = "xdp")]
     queue: bool,
+    /// Send by AF_XDP: from memory that the driver reads itself, if it can
+    ///
+    /// It waits for a driver that has no time, and sends from the first queue.
+    #[arg(long, requires = "device")]
+    xdp: bool,
 }
 
 impl DeviceArgs {
@@ -157,6 +162,7 @@ impl DeviceArgs {
             to_range: self.to_range,
             vlan: self.vlan,
             queue: self.queue,
+            xdp: self.xdp,
         }))
     }
 }

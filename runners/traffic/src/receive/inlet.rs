@@ -6,12 +6,15 @@ use std::net::{SocketAddr, UdpSocket};
 
 use nix::sys::socket::{getsockopt, sockopt};
 
+use crate::af_xdp;
 use crate::batch::{Batch, Datagram, KEPT};
 use crate::device;
 use crate::frame;
 use crate::packet_ring::Ring;
 use crate::packet_socket::refused;
+use crate::report::XdpReport;
 use crate::socket::{TICK, drops, open_receiver};
+use crate::timing::tai_offset_ns;
 
 /// Memory for frames of a device, bytes; at the highest rates it holds those of 50 ms.
 const RING: u32 = 16 << 20;
@@ -29,6 +32,11 @@ pub(super) trait Inlet: Send {
 
     /// Those that found no room in it so far.
     fn drops(&mut self) -> io::Result<u32>;
+
+    /// How it is received, if that is by `AF_XDP`.
+    fn xdp(&self) -> Option<XdpReport> {
+        None
+    }
 }
 
 /// A UDP socket.
@@ -109,6 +117,73 @@ impl Inlet for Frames {
 
     fn drops(&mut self) -> io::Result<u32> {
         self.ring.drops()
+    }
+}
+
+/// A device, whose driver gives frames to our memory.
+pub(super) struct Xdp {
+    receiver: af_xdp::Receiver,
+    bind: SocketAddr,
+    /// How far the clock of frames is ahead of that of stamps.
+    tai_offset_ns: i128,
+}
+
+impl Xdp {
+    /// Open a device; the error says in one line what is wrong with it.
+    pub(super) fn open(name: &str, bind: SocketAddr, buffer: Option<u32>) -> Result<Self, String> {
+        let (found, _) = device::ethernet(name)?;
+        if bind.port() == 0 {
+            return Err(format!("--bind {bind}: a port must be given, with --device {name}"));
+        }
+        let frame = found.mtu + u32::from(frame::ETHERNET) + u32::from(frame::TAG);
+        if !af_xdp::fits(frame) {
+            return Err(format!(
+                "--device {name} --xdp: frames of its MTU, {}, do not fit: `ip link set {name} mtu \
+                 3500`, or leave out --xdp",
+                found.mtu
+            ));
+        }
+        let bytes = buffer.unwrap_or(RING) as usize;
+        let receiver = af_xdp::Receiver::open(found.index, bind, bytes, frame)
+            .map_err(|error| af_xdp::refused(name, &error))?;
+        Ok(Self { receiver, bind, tai_offset_ns: tai_offset_ns() })
+    }
+}
+
+impl Inlet for Xdp {
+    fn receive(&mut self, each: &mut dyn FnMut(&Datagram)) -> io::Result<()> {
+        let (bind, offset) = (self.bind, self.tai_offset_ns);
+        self.receiver.receive(TICK, &mut |frame| {
+            let Some(packet) = frame::network(frame.bytes).and_then(frame::read) else { return };
+            if !is_for(bind, packet.to) {
+                return;
+            }
+            let stamp_ns = frame.tai_ns.and_then(|tai| (i128::from(tai) - offset).try_into().ok());
+            each(&Datagram {
+                payload: packet.payload.get(..KEPT).unwrap_or(packet.payload),
+                bytes: packet.bytes.into(),
+                source: Some(packet.from),
+                stamp_ns,
+                drops: None,
+            });
+        })
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.bind)
+    }
+
+    fn buffer(&self) -> io::Result<u32> {
+        Ok(u32::try_from(self.receiver.bytes()).unwrap_or(u32::MAX))
+    }
+
+    fn drops(&mut self) -> io::Result<u32> {
+        self.receiver.drops()
+    }
+
+    fn xdp(&self) -> Option<XdpReport> {
+        let (queues, zero_copy) = (self.receiver.queues(), self.receiver.zero_copy());
+        Some(XdpReport { queues, zero_copy })
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Plan {
     pub bind: SocketAddr,
     /// The device whose frames are looked at, before the stack; `None`: a UDP socket.
     pub device: Option<String>,
+    /// By `AF_XDP`, from a device.
+    pub xdp: bool,
     /// Packets expected; receiving ends when all are there.
     pub expect: Option<u64>,
     /// Transmission to count; `None` takes that of the first packet.
@@ -91,6 +93,7 @@ impl<'a> Receiver<'a> {
     /// In one line what is wrong, e.g. an address in use.
     pub fn bind(plan: &'a Plan, stop: &'a AtomicBool) -> Result<Self, String> {
         let inlet: Box<dyn Inlet> = match &plan.device {
+            Some(name) if plan.xdp => Box::new(inlet::Xdp::open(name, plan.bind, plan.rcvbuf)?),
             Some(name) => Box::new(inlet::Frames::open(name, plan.bind, plan.rcvbuf)?),
             None => Box::new(inlet::Udp::open(plan.bind, plan.rcvbuf).map_err(|error| {
                 format!("cannot receive on {}: {}", plan.bind, describe(&error))
@@ -129,6 +132,7 @@ impl<'a> Receiver<'a> {
             rcvbuf: self.inlet.buffer()?,
             drops: self.inlet.drops()?,
             drops_seen: self.ledger.drops_seen,
+            xdp: self.inlet.xdp(),
         };
         let bind = self.local_addr()?.to_string();
         Ok(self.ledger.report(bind, socket, stopped_by, record))

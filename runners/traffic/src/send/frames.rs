@@ -12,26 +12,29 @@ use rand::SeedableRng;
 
 use super::outlet::{Account, Outlet, Packet, State};
 use super::plan::{self, Plan};
+use crate::af_xdp::{self, Sender};
 use crate::clock::realtime_ns;
 use crate::destinations::Range;
 use crate::device::{self, Counters};
-use crate::frame::{self, Builder, ETHERNET, Ends};
+use crate::frame::{self, Builder, ETHERNET, Ends, TAG};
 use crate::generator::Random;
 use crate::header::{Clock, Header, LEN};
 use crate::many::Many;
 use crate::packet_socket;
-use crate::report::DeviceReport;
+use crate::report::{DeviceReport, TxtimeReport};
 
 /// A driver that counts packets when they have left is waited for so often, for so long.
 const LOOKS: u32 = 20;
 const LOOK: Duration = Duration::from_millis(1);
+/// So long the last frames may take to leave.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// A device that frames leave from.
 pub struct Frames {
     name: String,
     index: u32,
     before: Counters,
-    socket: OwnedFd,
+    way: Way,
     builder: Builder,
     to: IpAddr,
     to_range: Option<Range>,
@@ -43,7 +46,12 @@ pub struct Frames {
     waiting: Vec<Packet>,
     /// Frames, as many as there were in the largest batch.
     built: Vec<Vec<u8>>,
-    many: Many,
+}
+
+/// What frames leave by.
+enum Way {
+    Packet(OwnedFd, Many),
+    Xdp(Box<Sender>),
 }
 
 impl Frames {
@@ -69,8 +77,22 @@ impl Frames {
                 ));
             }
         }
-        let socket = packet_socket::sender(found.index, asked.queue)
-            .map_err(|error| packet_socket::refused(name, &error))?;
+        let way = if asked.xdp {
+            let frame = found.mtu + u32::from(ETHERNET) + u32::from(TAG);
+            if !af_xdp::fits(frame) {
+                return Err(format!(
+                    "--device {name} --xdp: frames of its MTU, {}, do not fit: `ip link set {name} \
+                     mtu 3500`, or leave out --xdp",
+                    found.mtu
+                ));
+            }
+            let sender = Sender::open(found.index, frame);
+            Way::Xdp(Box::new(sender.map_err(|error| af_xdp::refused(name, &error))?))
+        } else {
+            let socket = packet_socket::sender(found.index, asked.queue)
+                .map_err(|error| packet_socket::refused(name, &error))?;
+            Way::Packet(socket, Many::default())
+        };
         let ends = Ends {
             source_mac: asked.source_mac.unwrap_or(own_mac),
             mac: asked.mac,
@@ -82,7 +104,7 @@ impl Frames {
             name: name.clone(),
             index: found.index,
             before: found.counters,
-            socket,
+            way,
             builder: Builder::new(&ends),
             to: plan.to.ip(),
             to_range: asked.to_range,
@@ -93,7 +115,6 @@ impl Frames {
             flows: plan.flows.into(),
             waiting: Vec::new(),
             built: Vec::new(),
-            many: Many::default(),
         })
     }
 
@@ -131,34 +152,22 @@ impl Outlet for Frames {
     }
 
     /// What the device refuses is not tried again: the next packet has its own time.
-    fn send(&mut self, account: &mut Account, _over: &dyn Fn() -> bool) -> State {
+    fn send(&mut self, account: &mut Account, over: &dyn Fn() -> bool) -> State {
         let count = self.build();
-        let mut at = 0;
-        while at < count {
-            let frames = &self.built[at..count];
-            match self.many.send(&self.socket, frames, &[], MsgFlags::MSG_DONTWAIT) {
-                Ok(sent) => {
-                    account.sent += sent as u64;
-                    at += sent;
-                    // A call ends with the first frame that is refused.
-                    if at < count {
-                        account.refused_unnamed();
-                        at += 1;
-                    }
-                }
-                // Of a device that was taken away the number is no more; one that is down may come
-                // up again.
-                Err(why @ (Errno::ENXIO | Errno::ENODEV)) => {
-                    account.refused((count - at) as u64, why);
-                    return State::Gone;
-                }
-                Err(why) => {
-                    account.refused(1, why);
-                    at += 1;
-                }
-            }
+        let frames = &self.built[..count];
+        match &mut self.way {
+            Way::Packet(socket, many) => by_packets(socket, many, frames, account),
+            Way::Xdp(sender) => by_xdp(sender, frames, account, over),
         }
-        State::Open
+    }
+
+    fn times(&mut self, account: &mut Account) -> Option<TxtimeReport> {
+        if let Way::Xdp(sender) = &mut self.way {
+            let stuck = sender.finish(LONGEST) as u64;
+            account.sent = account.sent.saturating_sub(stuck);
+            account.refused(stuck, Errno::ETIMEDOUT);
+        }
+        None
     }
 
     fn device(&self, account: &Account) -> Option<DeviceReport> {
@@ -177,8 +186,59 @@ impl Outlet for Frames {
         }
         Some(DeviceReport {
             name: self.name.clone(),
+            zero_copy: match &self.way {
+                Way::Packet(..) => None,
+                Way::Xdp(sender) => Some(sender.zero_copy()),
+            },
             tx_packets: after.map(|now| now.tx_packets.saturating_sub(self.before.tx_packets)),
             tx_dropped: after.map(|now| now.tx_dropped.saturating_sub(self.before.tx_dropped)),
         })
     }
+}
+
+fn by_packets(
+    socket: &OwnedFd,
+    many: &mut Many,
+    frames: &[Vec<u8>],
+    account: &mut Account,
+) -> State {
+    let mut at = 0;
+    while at < frames.len() {
+        match many.send(socket, &frames[at..], &[], MsgFlags::MSG_DONTWAIT) {
+            Ok(sent) => {
+                account.sent += sent as u64;
+                at += sent;
+                // A call ends with the first frame that is refused.
+                if at < frames.len() {
+                    account.refused_unnamed();
+                    at += 1;
+                }
+            }
+            // Of a device that was taken away the number is no more; one that is down may come up
+            // again.
+            Err(why @ (Errno::ENXIO | Errno::ENODEV)) => {
+                account.refused((frames.len() - at) as u64, why);
+                return State::Gone;
+            }
+            Err(why) => {
+                account.refused(1, why);
+                at += 1;
+            }
+        }
+    }
+    State::Open
+}
+
+fn by_xdp(
+    sender: &mut Sender,
+    frames: &[Vec<u8>],
+    account: &mut Account,
+    over: &dyn Fn() -> bool,
+) -> State {
+    let sent = sender.send(frames, over);
+    account.sent += (sent.frames - sent.dropped) as u64;
+    account.refused(sent.dropped as u64, Errno::EBUSY);
+    let Some(why) = sent.error else { return State::Open };
+    account.refused((frames.len() - sent.frames) as u64, why);
+    if matches!(why, Errno::ENXIO | Errno::ENODEV) { State::Gone } else { State::Open }
 }

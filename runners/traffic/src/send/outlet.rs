@@ -68,6 +68,9 @@ impl Account {
 
     /// So many packets were refused.
     pub fn refused(&mut self, packets: u64, why: Errno) {
+        if packets == 0 {
+            return;
+        }
         self.unsent += packets;
         self.errors.add(why, packets);
     }

@@ -79,8 +79,10 @@ pub struct Device {
     pub to_range: Option<Range>,
     /// The ID of their VLAN, if they have a tag.
     pub vlan: Option<u16>,
-    /// By the queue discipline, and by what is attached to the device's egress.
+    /// By the queue discipline, and by what is attached to the device's egress; not with `xdp`.
     pub queue: bool,
+    /// By `AF_XDP`.
+    pub xdp: bool,
 }
 
 impl Plan {
