@@ -18,6 +18,7 @@ import skblab_analysis.packets.view
 import skblab_analysis.rfc2544.view
 import skblab_analysis.samples.view
 import skblab_analysis.settings.view
+import skblab_analysis.study.view
 import skblab_analysis.tcp.view
 import skblab_analysis.throughput.view
 import skblab_analysis.traffic.view
@@ -34,6 +35,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.functimes.view.VIEW,
     skblab_analysis.throughput.view.VIEW,
     skblab_analysis.rfc2544.view.VIEW,
+    skblab_analysis.study.view.VIEW,
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.traffic.view.VIEW,
     skblab_analysis.tcp.view.VIEW,

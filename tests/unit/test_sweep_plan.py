@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import TREE
 from skblab.sweep import plan
 from skblab.sweep.experiment import BASELINE, Experiment, read
 from skblab.sweep.measure.base import AtRates
@@ -18,9 +19,10 @@ from skblab.sweep.measure.latency import Latency
 from skblab.sweep.measures import MEASURES
 from skblab.sweep.planned import TESTER
 from skblab.sweep.progress import Key
-from skblab.sweep.request import SHIPPED, make_plan
+from skblab.sweep.request import SHIPPED, Request, make_plan
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.published_rates import of_parameters
 
 FILE = """
 name = "few"
@@ -271,3 +273,56 @@ def test_a_later_measure_leaves_plans_without_it_as_they_were(tmp_path: Path) ->
     assert plan.make(more.model_copy(update={"measure": jitter})).digest != (
         plan.make(found).digest
     )
+
+
+OF_A_STUDY = """
+[study]
+name = "J. Doe (2015)"
+differs = "ours has no card"
+"""
+PUBLISHED = "published = [5_800_000, 3_650_000]\n"
+
+
+def of_a_study(tmp_path: Path, study: str = OF_A_STUDY, published: str = PUBLISHED) -> Experiment:
+    setting = '[[setting]]\nname = "strict"\nknobs = { rp_filter = 1 }\n'
+    file = tmp_path / "doe.toml"
+    text = 'name = "doe"\nquestion = "?"\n' + study + setting + published
+    file.write_text(text + "[measure.throughput]\n")
+    return read(file)
+
+
+def test_a_study_changes_nothing_of_what_is_run(tmp_path: Path) -> None:
+    found = of_a_study(tmp_path)
+    assert found.study and found.study.name == "J. Doe (2015)"
+    assert [setting.published for setting in found.setting] == [(5_800_000, 3_650_000)]
+    plain = of_a_study(tmp_path, study="", published="")
+    assert plan.make(found).digest == plan.make(plain).digest
+
+
+@pytest.mark.parametrize(
+    ("study", "published", "why"),
+    [
+        ("", PUBLISHED, "setting 'strict' has published rates: expected [study]"),
+        (OF_A_STUDY, "", "study: no [[setting]] has rates that it published"),
+        (OF_A_STUDY, "published = [1, 0]\n", "greater than 0"),
+        (OF_A_STUDY, "published = [1]\n", "published"),
+    ],
+)
+def test_a_study_without_rates_is_refused(
+    tmp_path: Path, study: str, published: str, why: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        of_a_study(tmp_path, study, published)
+    assert why in str(caught.value) and "doe.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((TREE / "runners/studies").glob("lusticky-*.toml")), ids=lambda file: file.stem
+)
+def test_a_study_of_ours_travels_to_the_report(file: Path) -> None:
+    request = Request(file=str(file), exact=True)
+    found = of_parameters(dict(request.record(request.plan()).parameters))
+    assert found is not None and found.name == "J. Luštický (2015)"
+    # The study's rates: table 6.3, frames a second.
+    assert {rate.before for rate in found.rates.values()} == {5_800_000}
+    assert all(0.5 < rate.change + 1 <= 1 for rate in found.rates.values())

@@ -26,7 +26,7 @@ arguments; settings that have the same share a boot. skblab never reboots your h
 only checks them.
 
 What none of them sets is set as [any sysctl, or by commands of your
-own](experiment.md#what-no-knob-sets).
+own](own-settings.md).
 
 [Values](knob-values.md) has each form of each value, and what sets it by hand.
 

@@ -125,6 +125,19 @@ class Repeats(Finite):
         return self
 
 
+Rate = Annotated[float, Field(gt=0)]
+
+
+class Study(Finite):
+    """A published study whose experiment this is."""
+
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=60, description="what it is called, such as J. Doe (2015)"),
+    ]
+    differs: Annotated[str, Field(description="what here is not as it was there")] = ""
+
+
 class Setting(Finite):
     """A named setting: the baseline, but for `knobs`."""
 
@@ -133,6 +146,13 @@ class Setting(Finite):
         Field(min_length=1, max_length=60, description="name of the setting in all tables"),
     ]
     knobs: Annotated[Knobs, Field(min_length=1, description="knobs that differ from the baseline")]
+    published: Annotated[
+        tuple[Rate, Rate] | None,
+        Field(
+            description="frames a second that the study published: of its own baseline, and with "
+            "this setting"
+        ),
+    ] = None
 
     @field_validator("name")
     @classmethod
@@ -175,6 +195,7 @@ class Experiment(Finite):
     seed: Annotated[Whole, Field(description="of the random order of settings")] = 1
     needs: Needs = Needs()
     traffic: Traffic = Traffic()
+    study: Study | None = None
     baseline: Annotated[Knobs, Field(description="knobs of what others are compared with")] = {}  # noqa: RUF012 - pydantic copies it
     setting: tuple[Setting, ...] = ()
     matrix: Annotated[
@@ -224,6 +245,17 @@ class Experiment(Finite):
                 f"measure.{measure.name}" for measure in MEASURES if measure.narrows
             )
             raise ValueError(f"repeats.width is of rates and delays: expected {names}, or no width")
+        return self
+
+    @model_validator(mode="after")
+    def _of_a_study(self) -> Experiment:
+        published = [setting.name for setting in self.setting if setting.published]
+        if published and self.study is None:
+            raise ValueError(
+                f"setting {published[0]!r} has published rates: expected [study] with its name"
+            )
+        if self.study is not None and not published:
+            raise ValueError("study: no [[setting]] has rates that it published (`published`)")
         return self
 
     @model_validator(mode="after")

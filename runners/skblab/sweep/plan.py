@@ -63,6 +63,10 @@ class Plan:
         if not self.experiment.commands:
             # As it was before there were any.
             del experiment["commands"]
+        # What a study published changes nothing of what is run.
+        del experiment["study"]
+        for setting in experiment["setting"]:
+            del setting["published"]
         boots = [_digested(boot) for boot in self.boots]
         whole = json.dumps({"experiment": experiment, "boots": boots}, sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
