@@ -150,3 +150,25 @@ def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -
         for place, way in ((0, "rx"), (1, "tx")):
             count = testbed.transport.script(seen.format(place, way)).stdout
             assert int(count) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("value", "counted"), [("both", (COUNT, COUNT)), ("in", (COUNT, 0)), ("out", (0, COUNT))]
+)
+def test_packets_pass_the_bridges_that_are_asked_for(
+    testbed: Netns, tmp_path: Path, value: str, counted: tuple[int, int]
+) -> None:
+    seen = "ip netns exec router cat /sys/class/net/skbbridge{}/statistics/{}_packets || echo 0"
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply({"bridge": value}) if one.invalid] == []
+        for family in (4, 6):
+            size = 64 if family == 4 else 82
+            offered = testbed.offer(Sending(Stream(family=family, frame=size, flows=1), COUNT))
+            assert (offered.refused, offered.received) == (0, COUNT)
+            for place, way in ((0, "rx"), (1, "tx")):
+                count = int(testbed.transport.script(seen.format(place, way)).stdout)
+                # The router asks for its neighbours by IPv6 now and then.
+                most = counted[place] * (1 if family == 4 else 2)
+                assert most <= count <= most + 20, (family, place)
+    left = testbed.transport.script("ip netns exec router ip -o link show type bridge").stdout
+    assert left == ""

@@ -181,3 +181,33 @@ def test_without_an_address_behind_it_a_device_has_no_next_hops() -> None:
     with pytest.raises(Unable, match="no address behind r1"):
         KNOBS["next_hops"].state(f"{UNABLE} no address behind r1\n")
     assert UNABLE in KNOBS["next_hops"].get(machine)
+
+
+@pytest.mark.parametrize(
+    ("value", "state"),
+    [
+        ("none", "r0=none r1=none"),
+        ("in", "r0=bridge r1=none"),
+        ("out", "r0=none r1=bridge"),
+        ("both", "r0=bridge r1=bridge"),
+    ],
+)
+def test_a_bridge_has_a_port_at_the_ends_that_are_named(value: str, state: str) -> None:
+    knob = KNOBS["bridge"]
+    assert knob.wanted(MACHINE, knob.check(value), "") == state
+    printed = "".join(f"{word.replace('=', ' ')}\n" for word in state.split())
+    assert knob.state(printed) == state
+    script = knob.restore(MACHINE, state)
+    for place, name in enumerate(("r0", "r1")):
+        made = f"make {name} skbbridge{place}" in script
+        assert made == (f"{name}=bridge" in state)
+        assert script.index(f"clear skbbridge{place}") >= 0
+    # Each machine behind a bridge is reached through it.
+    [four, six] = MACHINE.devices[0].beyond
+    for prefix in (f"{four} {four}/32", f"{six} {six}/128"):
+        assert (f"reach r0 skbbridge0 {prefix}" in script) == ("r0=bridge" in state)
+
+
+def test_a_bridge_is_none_of_other_words() -> None:
+    with pytest.raises(ValueError, match="expected 'none' or 'in' or 'out' or 'both'"):
+        KNOBS["bridge"].check("lan")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs of a network device as such: its MTU, and whether packets come and go with a VLAN tag."""
+"""Knobs of a network device as such: its MTU, a VLAN on it, a bridge that it is the port of."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from skblab.knobs.base import (
     DEVICE,
     Between,
     Check,
+    Choice,
     Family,
     Independent,
     Unable,
@@ -25,8 +26,16 @@ from skblab_analysis.base.whole import whole
 
 # Below, a device loses its IPv6 addresses (RFC 8200, section 5).
 LEAST_MTU, MOST_MTU = 1280, 65535
-# rtm_protocol of the routes that VLANs get; those of routes.py have another.
+# rtm_protocol of the routes that VLANs and bridges get; those of routes.py have another.
 PROTOCOL = 84
+# Which ends of the router's path are bridged, by value.
+BRIDGED: dict[Value, tuple[str, ...]] = {
+    "none": (),
+    "in": ("in",),
+    "out": ("out",),
+    "both": ("in", "out"),
+}
+ENDS = Choice(tuple(BRIDGED))
 MTUS, IDS = Between(LEAST_MTU, MOST_MTU, 9000), Between(0, 4094, 7)
 
 
@@ -137,8 +146,81 @@ class Vlan(Independent):
         )
 
 
+@dataclass(frozen=True)
+class Bridge(Independent):
+    """A bridge of which a device is the only port; the machines behind it are reached through it.
+
+    It has no address, as a VLAN has none: routes to those machines lead out by it. Routes of
+    routes.py stay on the device itself. A state is `device=bridge` or `device=none` words.
+    """
+
+    name: str = "bridge"
+    sentence: str = (
+        "A bridge with the device as its only port, as the LAN of a home router: of the first "
+        "device, the last one, or both."
+    )
+    check: Check = ENDS
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print of each device whether it is the port of a bridge of ours."""
+        return "\n".join(
+            _bridge(device, f"show {device.name} {_bridge_name(place)}")
+            for place, device in enumerate(machine.devices)
+        )
+
+    def state(self, printed: str) -> str:
+        """Return what each device is."""
+        words = (line.partition(" ") for line in able(printed).splitlines())
+        return joined((device, found) for device, _, found in words)
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return what each device is to be."""
+        first, *_, last = machine.devices
+        ends = BRIDGED[value]
+        ports = {device.name for device, end in ((first, "in"), (last, "out")) if end in ends}
+        return joined(
+            (device.name, "bridge" if device.name in ports else "none")
+            for device in machine.devices
+        )
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Take ours away, with its routes and neighbours, and make that of the state."""
+        found = parted(state)
+        scripts = []
+        for place, device in enumerate(machine.devices):
+            name = _bridge_name(place)
+            calls = [f"clear {name}"]
+            if found[device.name] == "bridge":
+                calls.append(f"make {device.name} {name}")
+                calls += [
+                    f"reach {device.name} {name} {address} {_whole(address)}"
+                    for address in device.beyond
+                ]
+            scripts.append(_bridge(device, "\n".join(calls)))
+        return "\n".join(scripts)
+
+    def by_hand(self, value: Value) -> str:
+        """Return calls of ip."""
+        if value == "none":
+            return "ip link delete BRIDGE"
+        return (
+            "ip link add BRIDGE type bridge forward_delay 0; ip link set BRIDGE up; "
+            f"ip link set {DEVICE} master BRIDGE; ip route replace NEIGHBOUR dev BRIDGE"
+        )
+
+
 def _name(place: int) -> str:
     return f"skbvlan{place}"
+
+
+def _bridge_name(place: int) -> str:
+    return f"skbbridge{place}"
+
+
+def _bridge(device: Device, call: str) -> str:
+    return calling(device.netns, "bridge.sh", call, f"PROTOCOL={PROTOCOL}\n")
 
 
 def _whole(address: str) -> str:
@@ -150,4 +232,4 @@ def _vlan(device: Device, call: str) -> str:
     return calling(device.netns, "vlan.sh", call, f"PROTOCOL={PROTOCOL}\n")
 
 
-FAMILY = Family(80, (Mtu(), Vlan()))
+FAMILY = Family(80, (Mtu(), Vlan(), Bridge()))

@@ -56,6 +56,7 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "qdisc": ("fq_codel", "pfifo"),
     "mtu": (1400, 9000),
     "vlan": (7, 0),
+    "bridge": ("both", "in"),
     "routes": (1000, 10),
     "routes6": (500, 0),
     "next_hops": (4, 1),
