@@ -205,17 +205,21 @@ def test_perf_and_pcm_count_on_a_host(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sender", "name"),
+    [("skblab-traffic", "skblab-traffic"), ("af_xdp", "skblab-traffic by AF_XDP")],
+)
 def test_our_own_sender_sends_from_a_host(
-    skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
+    skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path, sender: str, name: str
 ) -> None:
     asked = tmp_path / "own.toml"
-    asked.write_text(hosts.file.read_text() + 'sender = "skblab-traffic"\n')
+    asked.write_text(f'{hosts.file.read_text()}sender = "{sender}"\n')
     before = hosts.state_of(hosts.tester)
     run, _ = swept(skblab, replace(hosts, file=asked), experiment, tmp_path)
     no_retries(run)
     environment = run.document.environment
     assert environment is not None
-    assert environment.more["tester generator"] == "skblab-traffic"
+    assert environment.more["tester generator"] == name
     [latency] = latency_summary.of(run)
     for delay in (*latency.delays, latency.testers[0]):
         delivered(delay, 200)

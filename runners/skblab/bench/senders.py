@@ -94,9 +94,9 @@ def _pktgen(testbed: Testbed, packets: int) -> float:
     return _rate(found.tried, found.microseconds)
 
 
-def _frames(batch: int) -> Sender:
+def _frames(batch: int, *, xdp: bool = False) -> Sender:
     def send(testbed: Testbed, packets: int) -> float:
-        native = Native(PROGRAM, GENERATOR, CPU, batch)
+        native = Native(PROGRAM, GENERATOR, CPU, batch, xdp)
         sent = native.send(testbed.tester, Sending(STREAM, packets, tester=True), MACS, "")
         if sent.refused:
             raise SkblabError(f"{sent.refused} frames were refused: that is no sender's own rate")
@@ -130,6 +130,7 @@ SENDERS: dict[str, Sender] = {
     PEER: _pktgen,
     "frames, one a call": _frames(1),
     "frames, 64 a call": _frames(64),
+    "frames, 64 a call, by AF_XDP": _frames(64, xdp=True),
     "UDP, one a call": _udp(),
     "UDP, 64 a call": _udp("--batch", "64"),
     "UDP, 64 a call, cut by the kernel": _udp("--batch", "64", "--segment"),

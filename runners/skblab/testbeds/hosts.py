@@ -174,9 +174,10 @@ def taken(
         match _sender(file, near):
             case "command":
                 generator = _command(file, tester)
-            case "skblab-traffic":
+            case "skblab-traffic" | "af_xdp" as chosen:
                 folder = stack.enter_context(brought(tester, sender()))
-                generator = Native(f"{folder}/{NAME}", GENERATOR, cpu)
+                program = f"{folder}/{NAME}"
+                generator = Native(program, GENERATOR, cpu, xdp=chosen == "af_xdp")
         made = Hosts(
             one_shell,
             tester,

@@ -133,10 +133,10 @@ class Tester(_Host):
         Field(description="two more ports, joined to each other: what the tester can do alone"),
     ] = None
     sender: Annotated[
-        Literal["pktgen", "skblab-traffic", "command"] | None,
+        Literal["pktgen", "skblab-traffic", "af_xdp", "command"] | None,
         Field(
-            description="`pktgen`; `skblab-traffic`, which is copied there; or `command`, one of "
-            "your own; without it pktgen if the kernel has it"
+            description="`pktgen`; `skblab-traffic`, which is copied there; `af_xdp`, the same by "
+            "AF_XDP; or `command`, one of your own; without it pktgen if the kernel has it"
         ),
     ] = None
     command: Annotated[

@@ -41,18 +41,19 @@ class Native:
     """The sender: `program` is where it is, `inside` what its command begins with.
 
     `cpu` is the one that it has, if not any; `batch`: frames that the kernel is given at once where
-    so many are due.
+    so many are due; `xdp`: by AF_XDP, but for what is to pass the device's queue discipline.
     """
 
     program: str = NAME
     inside: tuple[str, ...] = ()
     cpu: int | None = None
     batch: int = BATCH
+    xdp: bool = False
 
     @property
     def name(self) -> str:
         """Which generator it is."""
-        return NAME
+        return f"{NAME} by AF_XDP" if self.xdp else NAME
 
     @property
     def counts(self) -> bool:
@@ -66,6 +67,8 @@ class Native:
         more = ["--batch", str(self.batch)]
         if self.cpu is not None:
             more += ["--cpu", str(self.cpu)]
+        if self.xdp and not sending.by_queue:
+            more.append("--xdp")
         return [*words, *_options(sending), *more, *(("--vlan", tag) if tag else ())]
 
     def send(
