@@ -116,7 +116,7 @@ LINES = (
         suite="trixie-backports",
         parts=PARTS,
         options_by="net_path",
-        differing=("base", "rt"),
+        differing=("base", "rt", "kmsan"),
     ),
 )
 NAMES = tuple(line.name for line in LINES)
