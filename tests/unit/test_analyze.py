@@ -129,7 +129,14 @@ def a_document(**changes: object) -> Json:
         **{"other_transmission": 0, "not_by_kernel": 0, "bad_times": 0, "not_kept": 0},
         **{"missing": 1, "lost": 1, "lost_share": 1 / 3, "first_ns": 5, "latest_ns": 1005},
         "reordered": {"count": 1, "share": 0.5, "extent_packets": times, "at_least": 0}
-        | {"density": {"threshold": 256, "packets": [[-1, 1], [1, 1]], "beyond": 0}},
+        | {
+            "density": {
+                "threshold": 256,
+                "packets": [[-1, 1], [1, 1]],
+                "beyond": 0,
+                "occupancy": [[0, 1], [1, 1]],
+            }
+        },
         **{"seconds": 1e-6, "rate": 1e6, "latency_ns": times, "latency_of": "one way"},
         **{"jitter_ns": times, "inter_arrival_ns": times, "late": [late], "flows": [flow]},
         "over_time": {"width_ns": 1024, "origin_ns": 5, "rows": bins},
@@ -443,6 +450,8 @@ def test_loss_and_reordering(program: Path, tmp_path: Path) -> None:
     density = found.reordered.density
     assert density is not None
     assert density.packets == ((-2, 1), (-1, 1), (0, 5), (3, 1)) and density.beyond == 0
+    # 5 waits for 3, and then 6 does, too.
+    assert density.occupancy == ((0, 6), (1, 1), (2, 1))
 
 
 @pytest.mark.labroot
@@ -548,6 +557,9 @@ def test_tables_have_units_and_all_anomalies(program: Path, tmp_path: Path) -> N
     assert {(row["places"], row["packets"]) for row in tables["displacement"].to_pylist()} == {
         (0, 10_000)
     }
+    assert [(row["waiting"], row["arrivals"]) for row in tables["occupancy"].to_pylist()] == [
+        (0, 10_000)
+    ] * 2
     # The same as CSV, of one of them.
     running.analyse(program, files[:1], asked, tmp_path / "list.csv")
     with (tmp_path / "list.csv").open() as listed:

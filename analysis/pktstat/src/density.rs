@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reorder density: by how many places each packet is away from where it belongs (RFC 5236).
+//! Reorder density: by how many places each packet is away from where it belongs, and how many wait
+//! for it then (RFC 5236).
 //!
 //! Packets that come get the numbers that come, in rising order: that is their receive index.
 //! Displacement is the receive index less the packet's own number: below 0 it came early, above 0 late.
 //! A number that no packet has among those that came before, and the next [`THRESHOLD`], is lost and
 //! is nobody's index. Who comes with such a number after all, or would be displaced by more, has no
 //! index either, and is counted apart.
+//!
+//! Whoever puts packets in order again keeps those that came before one that is still to come. How many
+//! they are after each arrival is the occupancy of that buffer: each index before the lowest number
+//! that is owed has come, so that it is the indices given since, and those of whom came too late.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,8 +31,17 @@ pub struct Density {
     waiting_packets: u64,
     /// Numbers that have come, and were nobody's index so far.
     early: BTreeSet<u64>,
-    /// Numbers that were somebody's index, and have not come so far.
-    owed: BTreeSet<u64>,
+    /// Numbers that were somebody's index, and have not come so far; with how many indices had been
+    /// given before.
+    owed: BTreeMap<u64, u64>,
+    /// Indices that were given.
+    given: u64,
+    /// Numbers that were somebody's index and came displaced by too much; how many are below the
+    /// lowest that is owed, and the others.
+    void_below: u64,
+    void: BTreeSet<u64>,
+    /// Arrivals by how many packets wait then, if any does.
+    occupied: BTreeMap<u64, u64>,
     in_place: u64,
     displaced: BTreeMap<i64, u64>,
     beyond: u64,
@@ -58,6 +72,7 @@ impl Density {
                 // All of them are in place, whatever comes.
                 self.take(count);
                 self.next += u128::from(count);
+                self.given += count;
                 self.in_place += count;
             } else if ended || self.waiting_packets > THRESHOLD {
                 self.take(1);
@@ -83,7 +98,8 @@ impl Density {
     fn index_one(&mut self, number: u64) {
         let late = u128::from(number) < self.next;
         // One that was taken for lost, or that the file has twice.
-        if if late { !self.owed.remove(&number) } else { self.early.contains(&number) } {
+        let owed = late && self.owed.remove(&number).is_some();
+        if if late { !owed } else { self.early.contains(&number) } {
             self.beyond += 1;
             return;
         }
@@ -94,6 +110,9 @@ impl Density {
         let Some((index, by)) = found else {
             // It has no index, so that it displaces nobody.
             self.beyond += 1;
+            if owed {
+                self.void.insert(number);
+            }
             return;
         };
         self.next = u128::from(index) + 1;
@@ -101,7 +120,15 @@ impl Density {
             self.early.insert(number);
         }
         if number != index && !self.early.remove(&index) {
-            self.owed.insert(index);
+            self.owed.insert(index, self.given);
+        }
+        self.given += 1;
+        if let Some((&missing, before)) = self.owed.first_key_value() {
+            while self.void.first().is_some_and(|&number| number < missing) {
+                self.void.pop_first();
+                self.void_below += 1;
+            }
+            *self.occupied.entry(self.given - before + self.void_below).or_default() += 1;
         }
         if by == 0 {
             self.in_place += 1;
@@ -140,16 +167,22 @@ impl Density {
             self.displaced.iter().map(|(&by, &count)| (by, count)).collect::<Vec<_>>();
         packets.extend(zero);
         packets.sort_unstable();
-        DensityReport { threshold: THRESHOLD, packets, beyond: self.beyond }
+        let empty = self.given - self.occupied.values().sum::<u64>();
+        let empty = (empty > 0).then_some((0, empty));
+        let occupied = self.occupied.iter().map(|(&waiting, &count)| (waiting, count));
+        let occupancy = empty.into_iter().chain(occupied).collect();
+        DensityReport { threshold: THRESHOLD, packets, beyond: self.beyond, occupancy }
     }
 }
 
-/// Packets by displacement, and those that are displaced by more than the threshold.
+/// Packets by displacement, those that are displaced by more than the threshold, and arrivals of the
+/// others by how many packets wait then for one with a lower number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DensityReport {
     threshold: u64,
     packets: Vec<(i64, u64)>,
     beyond: u64,
+    occupancy: Vec<(u64, u64)>,
 }
 
 #[cfg(test)]
@@ -185,6 +218,21 @@ mod tests {
         // Displacements 0, -2, 1, -1, 2, 0, 0, 0.
         let many = [1, 4, 2, 5, 3, 6, 7, 8];
         assert_eq!(displaced(&many), [(-2, 1), (-1, 1), (0, 4), (1, 1), (2, 1)]);
+    }
+
+    fn occupancy(numbers: &[u64]) -> Vec<(u64, u64)> {
+        of(numbers, 3).report().occupancy
+    }
+
+    #[test]
+    fn packets_wait_for_one_that_is_still_to_come() {
+        assert_eq!(occupancy(&[1, 2, 3]), [(0, 3)]);
+        // 4 waits for 2, then 4 for 3, then 4 and 5.
+        assert_eq!(occupancy(&[1, 4, 2, 5, 3, 6, 7, 8]), [(0, 5), (1, 2), (2, 1)]);
+        assert_eq!(occupancy(&[2, 3, 4, 5, 1]), [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]);
+        // Nobody waits for what is lost.
+        assert_eq!(occupancy(&[1, 3, 2, 6, 5, 9]), [(0, 4), (1, 2)]);
+        assert!(occupancy(&[]).is_empty());
     }
 
     #[test]
@@ -237,6 +285,8 @@ mod tests {
         let window = usize::try_from(THRESHOLD).unwrap();
         let (mut packets, mut beyond) = (BTreeMap::new(), 0);
         let (mut indices, mut discarded) = (BTreeSet::new(), BTreeSet::new());
+        let (mut came, mut void) = (BTreeSet::new(), BTreeSet::new());
+        let mut occupancy = BTreeMap::new();
         for (at, &number) in numbers.iter().enumerate() {
             let known = &numbers[..numbers.len().min(at + 1 + window)];
             let last = indices.last().copied();
@@ -248,14 +298,27 @@ mod tests {
                 (Some(index), Some(by)) if !given_up && by.unsigned_abs() <= THRESHOLD => {
                     indices.insert(index);
                     *packets.entry(by).or_insert(0) += 1;
+                    came.insert(number);
+                    // What is not there yet, and all that came and is behind it.
+                    let is_missing = |it: &&u64| !came.contains(*it) && !void.contains(*it);
+                    let missing = indices.iter().find(is_missing).copied();
+                    let waiting = missing.map_or(0, |it: u64| came.range(it..).count() as u64);
+                    *occupancy.entry(waiting).or_insert(0) += 1;
                 }
                 _ => {
                     discarded.insert(number);
                     beyond += 1;
+                    // It has come, if late: nobody waits for it any more.
+                    void.insert(number);
                 }
             }
         }
-        DensityReport { threshold: THRESHOLD, packets: packets.into_iter().collect(), beyond }
+        DensityReport {
+            threshold: THRESHOLD,
+            packets: packets.into_iter().collect(),
+            beyond,
+            occupancy: occupancy.into_iter().collect(),
+        }
     }
 
     /// Numbers, each once, which are near their places but for some.

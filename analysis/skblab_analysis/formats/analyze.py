@@ -70,11 +70,14 @@ class Density(Closed):
 
     `packets`: displacement, below 0 where a packet came early, and how many have it. `beyond`:
     those that are displaced by more than `threshold`, or came so many packets after their turn.
+    `occupancy`: how many packets wait after an arrival for one that is still to come, and how often
+    it is so many; a document of before has none.
     """
 
     threshold: Counted
     packets: tuple[tuple[Moment, Counted], ...]
     beyond: Natural
+    occupancy: tuple[tuple[Natural, Counted], ...] = ()
 
 
 class Reordered(Closed):

@@ -54,6 +54,11 @@ COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
         "places": (_WHOLE, "packets"),
         "packets": (_WHOLE, "packets"),
     },
+    "occupancy": {
+        "file": (_TEXT, ""),
+        "waiting": (_WHOLE, "packets"),
+        "arrivals": (_WHOLE, "packets"),
+    },
     "over_time": {
         "file": (_TEXT, ""),
         "begin_ns": (_WHOLE, "ns"),
@@ -165,6 +170,10 @@ def _rows(name: str, found: FileFigures) -> Iterator[dict[str, object]]:
         density = found.reordered.density if found.reordered else None
         for places, packets in density.packets if density else ():
             yield {**file, "places": places, "packets": packets}
+    elif name == "occupancy":
+        density = found.reordered.density if found.reordered else None
+        for waiting, arrivals in density.occupancy if density else ():
+            yield {**file, "waiting": waiting, "arrivals": arrivals}
     elif name == "flows":
         yield from ({**file, **flow.model_dump()} for flow in found.flows or ())
     else:
