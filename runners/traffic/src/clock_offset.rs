@@ -23,12 +23,15 @@ use crate::errors::Errors;
 use crate::header::{Clock, Header};
 use crate::pace::wait_until;
 use crate::report::{AheadReport, BoundReport, ClockReport, KeptReport, SCHEMA};
-use crate::socket::open_sender;
+use crate::socket::{TICK, open_sender};
 use crate::timing::Stepping;
 
 /// No two clocks drift apart by more while probes run: crystals are within 50 millionths of what they
-/// say, and those that are set right are turned by less than that.
-pub const MOST_DRIFT_PPB: u64 = 100_000;
+/// say, and what sets a clock right turns it by no more than 500 (RFC 5905). `clock_lines.py` has the
+/// same.
+pub const MOST_DRIFT_PPB: u64 = 600_000;
+/// If none of the first so many probes comes back, no more are sent.
+const ENOUGH: u64 = 10;
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,12 @@ impl Bounds {
         }
     }
 
+    /// The moment between both; 0 without a probe.
+    #[must_use]
+    pub fn at_ns(&self) -> u64 {
+        self.most.zip(self.least).map_or(0, |(most, least)| most.at_ns.midpoint(least.at_ns))
+    }
+
     /// The middle of both, and how far that may be off; none without a probe.
     ///
     /// # Errors
@@ -91,7 +100,9 @@ impl Bounds {
         let apart = u128::from(most.at_ns.abs_diff(least.at_ns)) * u128::from(MOST_DRIFT_PPB);
         let drift = i128::try_from(apart / 1_000_000_000).unwrap_or(i128::MAX / 4);
         let wide = i128::from(most.ahead_ns) - i128::from(least.ahead_ns);
-        let off = u64::try_from((wide + drift).div_euclid(2) + 1);
+        // The middle may be off by half of what lies between the bounds, at the middle of their times; at
+        // either of these by half of the drift more, which is the other half's again for the other bound.
+        let off = u64::try_from(wide.div_euclid(2) + 1 + drift);
         let middle = (i128::from(most.ahead_ns) + i128::from(least.ahead_ns)).div_euclid(2);
         Some(match off {
             Ok(off) if wide + drift >= 0 => Ok((i64::try_from(middle).unwrap_or(i64::MAX), off)),
@@ -113,16 +124,16 @@ fn difference(later_ns: u64, earlier_ns: u64) -> i64 {
 pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<ClockReport> {
     let socket = open_sender(plan.to, 0)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-    socket.set_read_timeout(Some(plan.wait))?;
+    socket.set_read_timeout(Some(plan.wait.min(TICK)))?;
     let stepping = Stepping::begin();
     let mut probes = Probes::new(plan, &socket);
     let begun_ns = monotonic_ns();
     for number in 0..u64::from(plan.count) {
         wait_until(begun_ns + number * nanoseconds(plan.gap), 0, stop);
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || (number >= ENOUGH && probes.returned == 0) {
             break;
         }
-        probes.probe(number)?;
+        probes.probe(number, stop)?;
     }
     Ok(probes.report(&stepping))
 }
@@ -162,7 +173,7 @@ impl<'a> Probes<'a> {
     }
 
     /// Send one, and take in what comes until it is back or late.
-    fn probe(&mut self, number: u64) -> io::Result<()> {
+    fn probe(&mut self, number: u64, stop: &AtomicBool) -> io::Result<()> {
         let mut payload = [0; clock_probe::LEN];
         let head = payload.first_chunk_mut().expect("a probe holds the header");
         Header {
@@ -187,7 +198,8 @@ impl<'a> Probes<'a> {
         let before = self.returned;
         // Without the batch, `self` can take in what is in it.
         let mut batch = std::mem::take(&mut self.batch);
-        while self.returned == before && monotonic_ns() < late_ns {
+        let waits = || monotonic_ns() < late_ns && !stop.load(Ordering::Relaxed);
+        while self.returned == before && waits() {
             match batch.receive(self.socket) {
                 Ok(got) => got.for_each(|datagram| self.take_in(&datagram, number)),
                 // An ICMP message, of one of our probes.
@@ -242,6 +254,7 @@ impl<'a> Probes<'a> {
             Some(Err(Contradiction)) => Some("a clock was set meanwhile"),
             Some(Ok(_)) => None,
         };
+        let at_ns = self.bounds.at_ns();
         let ahead = middle.and_then(Result::ok).filter(|_| unknown.is_none());
         ClockReport {
             schema: SCHEMA,
@@ -253,7 +266,12 @@ impl<'a> Probes<'a> {
             errors: self.errors.named(),
             not_by_kernel: self.not_by_kernel,
             round_trip_ns: self.shortest_ns,
-            ahead: ahead.map(|(ahead_ns, off_ns)| AheadReport { ahead_ns, off_ns }),
+            ahead: ahead.map(|(ahead_ns, off_ns)| AheadReport {
+                ahead_ns,
+                off_ns,
+                at_ns,
+                there_ns: at_ns.saturating_add_signed(ahead_ns),
+            }),
             unknown,
             most: bound(self.bounds.most),
             least: bound(self.bounds.least),
@@ -282,7 +300,7 @@ mod tests {
         bounds.add(2_000, &answer(2_520, 2_530), 2_100);
         assert_eq!(bounds.most, Some(Bound { at_ns: 2_000, ahead_ns: 520 }));
         assert_eq!(bounds.least, Some(Bound { at_ns: 1_060, ahead_ns: 490 }));
-        assert_eq!(bounds.middle(), Some(Ok((505, 16))));
+        assert_eq!((bounds.middle(), bounds.at_ns()), (Some(Ok((505, 16))), 1_530));
     }
 
     #[test]
@@ -301,6 +319,34 @@ mod tests {
     }
 
     proptest! {
+        /// Also while one of them is turned: the truth at either bound's time is within what is told.
+        #[test]
+        fn a_drift_is_in_what_the_middle_may_be_off(
+            drift_ppb in -600_000_i64..600_000,
+            ways in prop::collection::vec((0_u64..1 << 20, 0_u64..1 << 10, 0_u64..1 << 20), 2..50),
+            gap in 0_u64..1 << 27
+        ) {
+            let mut bounds = Bounds::default();
+            let begun = 1_u64 << 61;
+            let ahead = |at: u64| {
+                let since = i128::from(at) - i128::from(begun);
+                i64::try_from(since * i128::from(drift_ppb) / 1_000_000_000).unwrap()
+            };
+            let there = |at: u64| at.checked_add_signed(ahead(at)).unwrap();
+            let mut now = begun;
+            for (forth, stays, back) in ways {
+                let sent = now;
+                let times = answer(there(sent + forth), there(sent + forth + stays));
+                now += forth + stays + back;
+                bounds.add(sent, &times, now);
+                now += gap;
+            }
+            let (middle, off) = bounds.middle().unwrap().unwrap();
+            for at in [bounds.most.unwrap().at_ns, bounds.least.unwrap().at_ns, bounds.at_ns()] {
+                prop_assert!(middle.abs_diff(ahead(at)) <= off + 2, "{middle} ± {off} at {at}");
+            }
+        }
+
         /// Whatever ways take, and whichever clock is ahead by how much.
         #[test]
         fn the_truth_lies_within_the_bounds(

@@ -98,7 +98,7 @@ struct ReceiveArgs {
     /// and [::] stand for all of their family.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Receive by AF_XDP: in memory that the driver writes itself, if it can; needs CAP_BPF, too
+    /// Receive by AF_XDP, the way that takes the most packets a second; needs CAP_BPF, too
     ///
     /// Packets to --bind do not come to the stack meanwhile, and all others do.
     #[arg(long, requires = "device")]
@@ -133,8 +133,8 @@ struct ReceiveArgs {
     /// Report one-way delays: sender and receiver run on one machine, by one clock
     #[arg(long)]
     same_clock: bool,
-    /// Report one-way delays: this machine's clock is so far ahead of the sender's, as `clock` says;
-    /// negative if it is behind
+    /// Report one-way delays: this machine's clock is so far ahead of the sender's, as `clock` says that
+    /// runs there, and asks an `echo` here; negative if it is behind
     #[arg(
         long,
         value_name = "NANOSECONDS",
@@ -151,7 +151,7 @@ struct ReceiveArgs {
         requires = "clock_ahead"
     )]
     clock_drift: i64,
-    /// When it was so far ahead, nanoseconds since 1970 by this machine's clock [default: now]
+    /// When it was so far ahead, by this machine's clock: `there_ns` of `clock` [default: now]
     #[arg(long, value_name = "NANOSECONDS", requires = "clock_ahead")]
     clock_at: Option<u64>,
 }

@@ -143,8 +143,6 @@ pub struct StepReport {
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// Whether its driver reads frames from our memory itself; null without `AF_XDP`.
-    pub zero_copy: Option<bool>,
     /// Packets that it has sent; null if it was taken away.
     pub tx_packets: Option<u64>,
     /// Packets that it has dropped instead; null if it was taken away.
@@ -332,10 +330,8 @@ pub struct SocketReport {
 /// How frames were received by `AF_XDP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct XdpReport {
-    /// Queues of the device that have a socket.
+    /// Queues of the device, each of which has a socket.
     pub queues: usize,
-    /// Whether the driver writes frames into our memory itself.
-    pub zero_copy: bool,
 }
 
 /// The echo's account: `received = echoed + refused`.
@@ -490,6 +486,10 @@ pub struct AheadReport {
     pub ahead_ns: i64,
     /// It may be as much more or less, nanoseconds.
     pub off_ns: u64,
+    /// When, by this machine's clock, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// And by the clock of the echo's machine, which is the receiver's `--clock-at`.
+    pub there_ns: u64,
 }
 
 /// A bound of how far a clock is ahead.

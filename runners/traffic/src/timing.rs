@@ -14,7 +14,8 @@ use crate::distribution::Distribution;
 use crate::header::{Clock, Header};
 
 const NOT_SAID: &str = "the clocks of sender and receiver may differ; if both are on one machine, \
-                        receive with --same-clock, and if not, with --clock-ahead, as `clock` says";
+                        receive with --same-clock, and if not, with --clock-ahead, as `clock` on the \
+                        sender says";
 const OTHER_CLOCK: &str = "the sender's stamps are of CLOCK_MONOTONIC, the receiver's of \
                            CLOCK_REALTIME, and their difference is not known to a nanosecond";
 const ONLY_REALTIME: &str =
@@ -97,7 +98,13 @@ impl Timing {
     /// the one nearest to this machine's clock, and the rest follows from it.
     pub fn sent_ns(&mut self, header: &Header, received_ns: u64) -> u64 {
         if header.clock != Clock::Monotonic {
-            return header.sent_ns(received_ns);
+            // A stamp has the lower bits of a time that is near this one, by the sender's clock.
+            let ahead = match self.clocks {
+                Clocks::Ahead(line) => line.at(received_ns),
+                Clocks::Apart | Clocks::One => 0,
+            };
+            let near = i128::from(received_ns) - ahead;
+            return header.sent_ns(u64::try_from(near).unwrap_or(received_ns));
         }
         let (sent, received) =
             *self.first.get_or_insert_with(|| (header.sent_ns(monotonic_ns()), received_ns));
@@ -270,6 +277,23 @@ mod tests {
         let mut other = timing(Clocks::Ahead(line), &[(0, 1_000)]);
         other.observe(Clock::Tai, 5, 200);
         assert_eq!(other.delay().unwrap_err(), ONLY_REALTIME);
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_by_years_is_taken_off() {
+        let years = 50 * 365 * 86_400 * 1_000_000_000_i64;
+        let now = realtime_ns();
+        for ahead_ns in [years, -years] {
+            let line = Line { ahead_ns, at_ns: now, drift_ppb: 0 };
+            let mut timing = Timing::new(Clocks::Ahead(line), None);
+            let sent_ns = now.checked_add_signed(-ahead_ns).unwrap() - 700;
+            let stamp = sent_ns & ((1 << 48) - 1);
+            let clock = Clock::Realtime;
+            let header = Header { transmission: 1, sequence: 0, pktgen: false, clock, stamp };
+            assert_eq!(timing.sent_ns(&header, now), sent_ns);
+            timing.observe(clock, sent_ns, now);
+            assert_eq!(timing.delay().unwrap().report().max_ns, Some(700));
+        }
     }
 
     #[test]

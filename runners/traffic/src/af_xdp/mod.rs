@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Frames by `AF_XDP`: the driver gives them to our memory, or takes them from there, without an skb
-//! where it can.
+//! Frames by `AF_XDP`: many of them by one call, from memory and into memory that the kernel shares.
+//!
+//! The kernel copies each frame. Drivers of some cards can do without; for that they want a program to
+//! send as well, and reset their queues, which nobody has tried here.
 //!
 //! The rings and the memory are those of the crate xdp. Sending needs nothing else. For receiving, a
 //! [`program`] in the driver picks the packets that are ours, and writes the time before each of them;
@@ -12,11 +14,15 @@ mod receiver;
 mod sender;
 
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use xdp::nic::NicIndex;
 use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Umem, WakableRings};
+
+use crate::frame;
 
 pub use receiver::{Frame, Receiver};
 pub use sender::Sender;
@@ -28,16 +34,32 @@ const LARGE_BYTES: u32 = 4096 - KERNELS_BYTES;
 const KERNELS_BYTES: u32 = 256;
 /// Between the kernel's part and a frame: the time that the program writes.
 const HEAD_BYTES: u32 = 8;
-/// Of `if_xdp.h`.
-const XDP_OPTIONS: libc::c_int = 8;
-const SOL_XDP: libc::c_int = 283;
-const ZERO_COPY: u32 = 1;
-
-/// Whether frames of so many bytes fit, with their Ethernet header.
-#[must_use]
-pub fn fits(frame: u32) -> bool {
-    frame + HEAD_BYTES <= LARGE_BYTES
+/// The largest frame of a device of this MTU, with a VLAN tag and without its checksum, bytes.
+///
+/// # Errors
+/// In one line that it does not fit.
+pub fn largest(name: &str, mtu: u32) -> Result<u32, String> {
+    let frame = mtu + u32::from(frame::ETHERNET) + u32::from(frame::TAG);
+    if frame + HEAD_BYTES > LARGE_BYTES {
+        return Err(format!(
+            "--device {name} --xdp: frames of its MTU, {mtu}, do not fit: `ip link set {name} mtu \
+             3500`, or leave out --xdp"
+        ));
+    }
+    Ok(frame)
 }
+
+/// What memory for a frame of so many bytes has, with what is kept before it.
+fn chunk(frame: u32) -> (FrameSize, u32) {
+    if frame + HEAD_BYTES <= SMALL_BYTES {
+        (FrameSize::TwoK, SMALL_BYTES + KERNELS_BYTES)
+    } else {
+        (FrameSize::FourK, LARGE_BYTES + KERNELS_BYTES)
+    }
+}
+
+/// So long a queue may be busy with a socket that was closed before.
+const LETS_GO: Duration = Duration::from_secs(1);
 
 /// A socket of one queue, its rings and its memory.
 struct Queue {
@@ -48,9 +70,24 @@ struct Queue {
 
 impl Queue {
     /// Open it with so many frames, a power of two, each of so many bytes at most.
+    ///
+    /// The kernel takes a while to let go of a socket that was closed.
     fn open(index: u32, queue: u32, frames: u32, bytes: u32, sends: bool) -> io::Result<Self> {
-        let frame_size =
-            if bytes + HEAD_BYTES <= SMALL_BYTES { FrameSize::TwoK } else { FrameSize::FourK };
+        let begun = Instant::now();
+        loop {
+            match Self::open_once(index, queue, frames, bytes, sends) {
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < LETS_GO =>
+                {
+                    thread::sleep(LETS_GO / 50);
+                }
+                found => return found,
+            }
+        }
+    }
+
+    fn open_once(index: u32, queue: u32, frames: u32, bytes: u32, sends: bool) -> io::Result<Self> {
+        let (frame_size, _) = chunk(bytes);
         let config = UmemCfgBuilder {
             frame_size,
             head_room: HEAD_BYTES,
@@ -66,29 +103,12 @@ impl Queue {
         };
         let rings = rings.build().map_err(io::Error::other)?;
         let mut builder = XdpSocketBuilder::new().map_err(|error| of(&error))?;
-        let (rings, flags) =
+        let (rings, mut flags) =
             builder.build_wakable_rings(&umem, rings).map_err(|error| of(&error))?;
+        flags.force_copy();
         let socket =
             builder.bind(NicIndex::new(index), queue, flags).map_err(|error| of(&error))?;
         Ok(Self { socket, rings, umem })
-    }
-
-    /// Whether the driver works on our memory itself.
-    fn zero_copy(&self) -> bool {
-        let mut options = 0_u32;
-        let mut size: libc::socklen_t = 4;
-        // SAFETY: the descriptor is open, and pointer and size are those of `options`, which outlives
-        // the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.raw_fd(),
-                SOL_XDP,
-                XDP_OPTIONS,
-                (&raw mut options).cast(),
-                &raw mut size,
-            )
-        };
-        result == 0 && options & ZERO_COPY != 0
     }
 }
 

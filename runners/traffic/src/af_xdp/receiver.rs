@@ -3,17 +3,20 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::num::NonZero;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use xdp::Packet;
+use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab};
 
-use super::{HEAD_BYTES, Queue, bpf, of, program};
+use super::{HEAD_BYTES, Queue, bpf, chunk, of, program};
 
-/// More queues are not looked at; no socket makes a packet of them go to the stack.
+/// A device with more queues is refused.
 const MOST_QUEUES: u32 = 64;
 /// Frames of a queue: the least that a burst needs, and the most that a ring is given.
 const LEAST_FRAMES: u32 = 64;
@@ -36,7 +39,18 @@ pub struct Receiver {
     _link: OwnedFd,
     queues: Vec<Queue>,
     packets: HeapSlab,
+    /// Those that wait for earlier ones of other queues.
+    held: Vec<Held>,
     bytes: usize,
+}
+
+/// A packet that came, and is not handed over yet.
+struct Held {
+    /// Its time, or that of the one before it in its queue.
+    at: u64,
+    stamp: Option<u64>,
+    queue: usize,
+    packet: Packet,
 }
 
 // SAFETY: memory and rings belong to the process, whichever thread has them, and only one has.
@@ -50,30 +64,43 @@ impl Receiver {
     /// What the kernel said: `EPERM` without the capabilities, `EBUSY` if another program is there.
     pub fn open(index: u32, bind: SocketAddr, bytes: usize, frame: u32) -> io::Result<Self> {
         let map = bpf::sockets(MOST_QUEUES)?;
-        // Each has at least one; how many there are, binding shows.
+        let (_, chunk) = chunk(frame);
+        // Binding shows how many there are; this is for the memory of each. Of queues that both receive
+        // and send, the usual ones, there is one for each CPU, if no one set another number.
+        let expected = match NicIndex::new(index).queue_counts().map(|counts| counts.rx_count()) {
+            Ok(0) => thread::available_parallelism().map_or(1, NonZero::get),
+            Ok(count) => count as usize,
+            Err(_) => 1,
+        };
+        let each = u32::try_from(bytes / chunk as usize / expected).unwrap_or(u32::MAX);
+        let frames = 1 << each.clamp(LEAST_FRAMES, MOST_FRAMES).ilog2();
         let mut queues = Vec::new();
-        let each = u32::try_from(bytes / 2048).unwrap_or(u32::MAX);
-        let frames = each.clamp(LEAST_FRAMES, MOST_FRAMES);
-        let frames = 1 << frames.ilog2();
-        for queue in 0..MOST_QUEUES {
-            match Queue::open(index, queue, frames, frame, false) {
-                Ok(opened) => {
-                    bpf::put(&map, queue, opened.socket.raw_fd())?;
-                    queues.push(opened);
+        for number in 0..=MOST_QUEUES {
+            match Queue::open(index, number, frames, frame, false) {
+                Ok(_) if number == MOST_QUEUES => {
+                    return Err(io::Error::other(format!(
+                        "it has more than {MOST_QUEUES} receive queues: `ethtool -L` sets how many"
+                    )));
                 }
-                Err(error) if queue > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
+                Ok(mut queue) => {
+                    bpf::put(&map, number, queue.socket.raw_fd())?;
+                    fill(&mut queue, frames as usize)?;
+                    queues.push(queue);
+                }
+                Err(error) if number > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
                 Err(error) => return Err(error),
             }
         }
-        for queue in &mut queues {
-            fill(queue, frames as usize)?;
-        }
-        let map_number = std::os::fd::AsRawFd::as_raw_fd(&map);
-        let loaded = bpf::load(&program::program(bind, map_number))?;
+        let loaded = bpf::load(&program::program(bind, map.as_raw_fd()))?;
         let link = bpf::attach(&loaded, index)?;
         // The program holds the map.
-        let bytes = queues.len() * frames as usize * 2048;
-        Ok(Self { _link: link, queues, packets: HeapSlab::with_capacity(BATCH), bytes })
+        Ok(Self {
+            _link: link,
+            bytes: queues.len() * frames as usize * chunk as usize,
+            queues,
+            packets: HeapSlab::with_capacity(BATCH),
+            held: Vec::new(),
+        })
     }
 
     /// Bytes of memory for frames.
@@ -86,12 +113,6 @@ impl Receiver {
     #[must_use]
     pub fn queues(&self) -> usize {
         self.queues.len()
-    }
-
-    /// Whether the driver works on our memory itself, for all queues.
-    #[must_use]
-    pub fn zero_copy(&self) -> bool {
-        self.queues.iter().all(Queue::zero_copy)
     }
 
     /// Frames that found no room so far.
@@ -121,24 +142,51 @@ impl Receiver {
         Ok(())
     }
 
+    /// Hand over what is there, in the order of its times; how many came.
     fn take(&mut self, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<usize> {
-        let mut taken = 0;
-        for queue in &mut self.queues {
+        let mut came_in_all = 0;
+        // What comes later is behind it, as each queue keeps its order.
+        let mut until = u64::MAX;
+        for (number, queue) in self.queues.iter_mut().enumerate() {
             let Some(rx) = &mut queue.rings.rx_ring else { continue };
-            // SAFETY: no packet outlives the memory: each goes back to it below.
+            // SAFETY: no packet outlives the memory: each goes back to it in `hand_over`.
             let came = unsafe { rx.recv(&queue.umem, &mut self.packets) };
+            let mut last = 0;
             while let Some(mut packet) = self.packets.pop_back() {
-                if let Some(frame) = whole(&mut packet) {
-                    each(&frame);
-                }
-                queue.umem.free_packet(packet);
+                // One without a time is where it came.
+                let stamp = taken_off(&mut packet);
+                last = stamp.unwrap_or(last);
+                self.held.push(Held { at: last, stamp, queue: number, packet });
             }
-            if came > 0 {
-                fill(queue, came)?;
+            if came == BATCH {
+                until = until.min(last);
             }
-            taken += came;
+            came_in_all += came;
         }
-        Ok(taken)
+        self.hand_over(until, each)?;
+        Ok(came_in_all)
+    }
+
+    /// Hand over packets that came until a time.
+    fn hand_over(&mut self, until: u64, each: &mut dyn FnMut(&Frame<'_>)) -> io::Result<()> {
+        if self.queues.len() > 1 {
+            self.held.sort_by_key(|held| held.at);
+        }
+        let count = match self.queues.len() {
+            1 => self.held.len(),
+            _ => self.held.partition_point(|held| held.at <= until),
+        };
+        for held in self.held.drain(..count) {
+            each(&Frame { bytes: &held.packet[..], tai_ns: held.stamp });
+            self.queues[held.queue].umem.free_packet(held.packet);
+        }
+        if count > 0 {
+            for queue in &mut self.queues {
+                let free = queue.umem.allocatable();
+                fill(queue, free)?;
+            }
+        }
+        Ok(())
     }
 
     fn wait(&self, wait: Duration) -> io::Result<()> {
@@ -165,23 +213,33 @@ fn fill(queue: &mut Queue, frames: usize) -> io::Result<()> {
     let filled = unsafe { queue.rings.fill_ring.enqueue(&mut queue.umem, frames, true) };
     match filled {
         Ok(_) => Ok(()),
-        // It is told again with the next frames.
+        // It is told again with the next frames. A device that was taken away has none.
         Err(error) => match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::ENETDOWN) => Ok(()),
+            Some(
+                libc::EAGAIN
+                | libc::EBUSY
+                | libc::ENOBUFS
+                | libc::ENETDOWN
+                | libc::ENXIO
+                | libc::ENODEV,
+            ) => Ok(()),
             _ => Err(error),
         },
     }
 }
 
-/// A packet, with the time before it.
-fn whole(packet: &mut Packet) -> Option<Frame<'_>> {
+/// Take the time before a packet from there; none if the driver has no room for it.
+fn taken_off(packet: &mut Packet) -> Option<u64> {
     let head = i32::try_from(HEAD_BYTES).expect("a small number");
     packet.adjust_head(-head).ok()?;
     let mut stamp = [0; HEAD_BYTES as usize];
-    packet.array_at_offset(0, &mut stamp).ok()?;
-    let written = u64::from_ne_bytes(stamp);
-    // The driver may leave there what it likes the next time this memory is used.
-    packet.get_mut(..HEAD_BYTES as usize)?.fill(0);
+    let read = packet.array_at_offset(0, &mut stamp);
+    // What this memory is used for next has no time of this packet.
+    if let Some(head) = packet.get_mut(..HEAD_BYTES as usize) {
+        head.fill(0);
+    }
     packet.adjust_head(head).ok()?;
-    Some(Frame { bytes: &packet[..], tai_ns: (written > 0).then_some(written) })
+    read.ok()?;
+    let written = u64::from_ne_bytes(stamp);
+    (written > 0).then_some(written)
 }

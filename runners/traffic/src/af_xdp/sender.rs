@@ -2,23 +2,26 @@
 //! Sending by `AF_XDP`, from the first queue of a device.
 
 use std::io;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use xdp::slab::{HeapSlab, Slab};
-use xdp::socket::PollTimeout;
 
 use super::Queue;
+use crate::frame::TAG;
 
 /// Frames on their way.
 const FRAMES: u32 = 2048;
 /// So long at once it waits for a driver that has no time.
-const WAIT: Duration = Duration::from_millis(1);
+const WAIT: Duration = Duration::from_micros(50);
 
 /// A socket that frames leave by.
 pub struct Sender {
     queue: Queue,
     waiting: HeapSlab,
+    /// The largest frame that fits into memory, and that the device carries, bytes.
+    largest: usize,
     /// Given to the kernel, and not yet seen to have left.
     on_their_way: usize,
     /// The device was down: what is in the ring leaves late, and nothing is added until it is up.
@@ -33,7 +36,7 @@ unsafe impl Send for Sender {}
 pub struct Sent {
     /// The kernel has the first so many.
     pub frames: usize,
-    /// Of these, the device dropped so many.
+    /// Of these, and of those of before that it still had, the device dropped so many.
     pub dropped: usize,
     /// What the kernel said of the next one; none if it has all.
     pub error: Option<Errno>,
@@ -49,25 +52,30 @@ impl Sender {
         Ok(Self {
             queue,
             waiting: HeapSlab::with_capacity(FRAMES as usize),
+            largest: frame as usize,
             on_their_way: 0,
             down: false,
         })
     }
 
-    /// Whether the driver works on our memory itself.
-    #[must_use]
-    pub fn zero_copy(&self) -> bool {
-        self.queue.zero_copy()
+    /// What tells whether a frame is larger than the device carries.
+    pub fn too_large(&self) -> impl Fn(&[u8]) -> bool + use<> {
+        let largest = self.largest;
+        // A tag is no part of what it carries.
+        let tag = |frame: &[u8]| if frame.get(12..14) == Some(&[0x81, 0]) { 0 } else { TAG.into() };
+        move |frame| frame.len() > largest - tag(frame)
     }
 
-    /// Give frames to the driver; it waits for one that has no time until `over` says so.
+    /// Give frames to the driver, none of which is too large; it waits for one that has no time until `over` says so.
     pub fn send(&mut self, frames: &[Vec<u8>], over: &dyn Fn() -> bool) -> Sent {
         let mut sent = Sent::default();
         if self.down {
             match self.wake() {
                 Err(error) if is_down(error) => return Sent { error: Some(error), ..sent },
-                _ => self.down = false,
+                Err(Errno::EBUSY) => sent.dropped += 1,
+                _ => (),
             }
+            self.down = false;
         }
         loop {
             let left = self.collect();
@@ -92,24 +100,26 @@ impl Sender {
                 if over() {
                     return Sent { error: Some(woken.err().unwrap_or(Errno::ENOBUFS)), ..sent };
                 }
-                // What it says is seen at the next look.
-                let _ = self.queue.socket.poll_write(PollTimeout::new(Some(WAIT)));
+                // To poll would have the kernel send, and say nothing of what it drops.
+                thread::sleep(WAIT);
             }
         }
     }
 
-    /// Wait for frames that have not left, so long at most; how many have not.
+    /// Wait for frames that have not left, so long at most; how many have not, or were dropped.
     pub fn finish(&mut self, wait: Duration) -> usize {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
+        let mut dropped = 0;
         loop {
             self.collect();
             if self.on_their_way == 0 || begun.elapsed() >= wait {
-                return self.on_their_way;
+                return self.on_their_way + dropped;
             }
-            if self.wake().is_err_and(|error| error != Errno::EBUSY && !passing(error)) {
-                return self.on_their_way;
+            match self.wake() {
+                Err(Errno::EBUSY) => dropped += 1,
+                Err(error) if !passing(error) => return self.on_their_way + dropped,
+                _ => thread::sleep(WAIT),
             }
-            let _ = self.queue.socket.poll_write(PollTimeout::new(Some(WAIT)));
         }
     }
 

@@ -131,7 +131,7 @@ struct DeviceArgs {
     /// Pass the device's queue discipline, and what is attached to its egress
     #[arg(long, requires = "device", conflicts_with = "xdp")]
     queue: bool,
-    /// Send by AF_XDP: from memory that the driver reads itself, if it can
+    /// Send by AF_XDP, the fastest way
     ///
     /// It waits for a driver that has no time, and sends from the first queue.
     #[arg(long, requires = "device")]

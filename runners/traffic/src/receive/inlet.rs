@@ -70,6 +70,15 @@ impl Inlet for Udp {
     }
 }
 
+/// The device, if packets to this address can be found among its frames.
+fn device_for(name: &str, bind: SocketAddr) -> Result<device::Device, String> {
+    let (found, _) = device::ethernet(name)?;
+    if bind.port() == 0 {
+        return Err(format!("--bind {bind}: a port must be given, with --device {name}"));
+    }
+    Ok(found)
+}
+
 /// A device, whose frames are seen before the stack has them.
 pub(super) struct Frames {
     ring: Ring,
@@ -79,10 +88,7 @@ pub(super) struct Frames {
 impl Frames {
     /// Open a device; the error says in one line what is wrong with it.
     pub(super) fn open(name: &str, bind: SocketAddr, buffer: Option<u32>) -> Result<Self, String> {
-        let (found, _) = device::ethernet(name)?;
-        if bind.port() == 0 {
-            return Err(format!("--bind {bind}: a port must be given, with --device {name}"));
-        }
+        let found = device_for(name, bind)?;
         let bytes = buffer.unwrap_or(RING) as usize;
         let ring = Ring::open(found.index, bytes).map_err(|error| refused(name, &error))?;
         Ok(Self { ring, bind })
@@ -131,18 +137,8 @@ pub(super) struct Xdp {
 impl Xdp {
     /// Open a device; the error says in one line what is wrong with it.
     pub(super) fn open(name: &str, bind: SocketAddr, buffer: Option<u32>) -> Result<Self, String> {
-        let (found, _) = device::ethernet(name)?;
-        if bind.port() == 0 {
-            return Err(format!("--bind {bind}: a port must be given, with --device {name}"));
-        }
-        let frame = found.mtu + u32::from(frame::ETHERNET) + u32::from(frame::TAG);
-        if !af_xdp::fits(frame) {
-            return Err(format!(
-                "--device {name} --xdp: frames of its MTU, {}, do not fit: `ip link set {name} mtu \
-                 3500`, or leave out --xdp",
-                found.mtu
-            ));
-        }
+        let found = device_for(name, bind)?;
+        let frame = af_xdp::largest(name, found.mtu)?;
         let bytes = buffer.unwrap_or(RING) as usize;
         let receiver = af_xdp::Receiver::open(found.index, bind, bytes, frame)
             .map_err(|error| af_xdp::refused(name, &error))?;
@@ -182,8 +178,7 @@ impl Inlet for Xdp {
     }
 
     fn xdp(&self) -> Option<XdpReport> {
-        let (queues, zero_copy) = (self.receiver.queues(), self.receiver.zero_copy());
-        Some(XdpReport { queues, zero_copy })
+        Some(XdpReport { queues: self.receiver.queues() })
     }
 }
 

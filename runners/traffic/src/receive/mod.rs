@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::arrival;
 use crate::batch::Datagram;
 use crate::clock::{NS_PER_SEC, monotonic_ns, nanoseconds, realtime_ns};
+use crate::clock_probe;
 use crate::distribution;
 use crate::header::{Clock, Foreign, Header};
 use crate::record::{self, FileHeader, Record, flags};
@@ -218,7 +219,9 @@ impl<'a> Ledger<'a> {
         record.flags |= (header.clock as u32) << flags::CLOCK_SHIFT;
         record.flags |= if header.pktgen { flags::PKTGEN } else { 0 };
         record.flow = datagram.source.map_or(0, |from| self.flow_of(from));
-        if header.transmission != *self.transmission.get_or_insert(header.transmission) {
+        // A probe that is late is no beginning of a transmission.
+        let probe = clock_probe::asks(datagram.payload);
+        if probe || header.transmission != *self.transmission.get_or_insert(header.transmission) {
             self.foreign.total += 1;
             self.foreign.other_transmission += 1;
             record.flags |= flags::OTHER_TRANSMISSION;

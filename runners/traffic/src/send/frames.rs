@@ -16,7 +16,7 @@ use crate::af_xdp::{self, Sender};
 use crate::clock::realtime_ns;
 use crate::destinations::Range;
 use crate::device::{self, Counters};
-use crate::frame::{self, Builder, ETHERNET, Ends, TAG};
+use crate::frame::{self, Builder, ETHERNET, Ends};
 use crate::generator::Random;
 use crate::header::{Clock, Header, LEN};
 use crate::many::Many;
@@ -78,14 +78,7 @@ impl Frames {
             }
         }
         let way = if asked.xdp {
-            let frame = found.mtu + u32::from(ETHERNET) + u32::from(TAG);
-            if !af_xdp::fits(frame) {
-                return Err(format!(
-                    "--device {name} --xdp: frames of its MTU, {}, do not fit: `ip link set {name} \
-                     mtu 3500`, or leave out --xdp",
-                    found.mtu
-                ));
-            }
+            let frame = af_xdp::largest(name, found.mtu)?;
             let sender = Sender::open(found.index, frame);
             Way::Xdp(Box::new(sender.map_err(|error| af_xdp::refused(name, &error))?))
         } else {
@@ -186,10 +179,6 @@ impl Outlet for Frames {
         }
         Some(DeviceReport {
             name: self.name.clone(),
-            zero_copy: match &self.way {
-                Way::Packet(..) => None,
-                Way::Xdp(sender) => Some(sender.zero_copy()),
-            },
             tx_packets: after.map(|now| now.tx_packets.saturating_sub(self.before.tx_packets)),
             tx_dropped: after.map(|now| now.tx_dropped.saturating_sub(self.before.tx_dropped)),
         })
@@ -235,10 +224,23 @@ fn by_xdp(
     account: &mut Account,
     over: &dyn Fn() -> bool,
 ) -> State {
-    let sent = sender.send(frames, over);
-    account.sent += (sent.frames - sent.dropped) as u64;
-    account.refused(sent.dropped as u64, Errno::EBUSY);
-    let Some(why) = sent.error else { return State::Open };
-    account.refused((frames.len() - sent.frames) as u64, why);
-    if matches!(why, Errno::ENXIO | Errno::ENODEV) { State::Gone } else { State::Open }
+    // As a packet socket does, one that is too large is refused, and those around it are not.
+    let too_large = sender.too_large();
+    for part in frames.chunk_by(|one, next| !too_large(one) && !too_large(next)) {
+        if too_large(&part[0]) {
+            account.refused(1, Errno::EMSGSIZE);
+            continue;
+        }
+        let sent = sender.send(part, over);
+        account.sent += sent.frames as u64;
+        // Some of these may have been counted as sent before.
+        account.sent = account.sent.saturating_sub(sent.dropped as u64);
+        account.refused(sent.dropped as u64, Errno::EBUSY);
+        let Some(why) = sent.error else { continue };
+        account.refused((part.len() - sent.frames) as u64, why);
+        if matches!(why, Errno::ENXIO | Errno::ENODEV) {
+            return State::Gone;
+        }
+    }
+    State::Open
 }
