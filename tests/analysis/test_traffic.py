@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import page_checks
 import pytest
@@ -13,6 +14,7 @@ from test_report import fake_gnuplot
 from test_tables import text
 
 from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.formats.pathlat import ArrivalStamps
 from skblab_analysis.formats.published import of_parameters, parameters
 from skblab_analysis.load import load
 from skblab_analysis.report import findings, summary
@@ -193,17 +195,47 @@ def test_delays_between_two_machines_say_how_far_they_may_be_off(tmp_path: Path)
     assert [line[-1] for line in lines if BASELINE in line] == ["±5 000"]
     # Of all blocks, the worst; it is more than the smallest delay, 4 µs.
     said = findings.unseen(run)
-    assert any(re.search(r"or all shorter, by up to 5\S*\sµs,", one) for one in said)
-    assert any(f"with {BASELINE} that is more than the smallest delay" in one for one in said)
+    assert any(re.search(r"may be longer or shorter by up to 5\S*\sµs,", one) for one in said)
     assert any("one-way delays are not known" in one for one in said)
     page = build_report(run.folder, fake_gnuplot)
     page_checks.check(page)
     words = " ".join(page.read_text().split())
-    assert "±5" in words and "<i>Clocks</i> is how far delays may be off" in words
+    assert (
+        "±5" in words
+        and "<i>Clocks</i> is by how much each delay may be longer or shorter" in words
+    )
     document = summary.of_run(run.folder, page)
     assert [
         figure.value for figure in document.figures if figure.figure == "clock uncertainty"
     ] == [5000]
+
+
+@pytest.mark.parametrize(
+    ("negative", "stepped", "why"),
+    [
+        (0, 5, "the receiver's clock was set while packets came"),
+        (5000, 0, "33.+ of them are below zero by what is known of the clocks"),
+        (9, 0, None),
+    ],
+)
+def test_delays_that_the_clocks_make_wrong_are_none(
+    negative: int, stepped: int, why: str | None
+) -> None:
+    made = exchanged(BASELINE, 0, 1000)
+    assert made.receiver.delay and made.receiver.delay.count == PACKETS - 1
+    stamps: dict[str, Any] = {"clock": "x", "kind": "kernel", "not_by_kernel": 0}
+    receiver = made.receiver.model_copy(
+        update={
+            "delay": made.receiver.delay.model_copy(update={"negative": negative}),
+            "stamps": ArrivalStamps(**stamps, stepped_ns=stepped),
+        }
+    )
+    found = made.model_copy(update={"receiver": receiver}).by_clocks(7)
+    assert (found.receiver.delay is None) == (why is not None)
+    if why is None:
+        assert found.clock_off == 7
+    else:
+        assert re.search(why, found.receiver.delay_unknown or "")
 
 
 def test_by_one_clock_no_delay_is_off(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def told(at: int, ahead: int) -> Done:
         "most": {"at_ns": at, "ahead_ns": ahead + 10},
         "least": {"at_ns": at, "ahead_ns": ahead - 10},
     }
-    found = {"ahead": {"ahead_ns": ahead, "off_ns": 10}}
+    found = {"ahead": {"ahead_ns": ahead, "off_ns": 10, "at_ns": at, "there_ns": at}}
     return Done(0, json.dumps(SAID | bounds | found), "")
 
 
@@ -99,11 +99,11 @@ def test_each_pair_is_compared_once_and_tcp_needs_none() -> None:
 
 
 def test_where_clocks_cannot_be_compared_no_delay_is_asked_for() -> None:
-    nothing = Done(1, json.dumps(SAID | UNKNOWN), "nothing came back")
+    nothing = Done(1, json.dumps(SAID | UNKNOWN | {"unknown": SET}), "a clock was set")
     machine = Probed(clocks=[nothing, told(2 * SECOND, 0)])
     clocks = Clocks(apart(machine))
     lines = clocks.lines([flow()])
-    assert lines == {("a", "b"): "no probe came back"}
+    assert lines == {("a", "b"): SET}
     [(commands, _, _)] = running.exchange([flow()], apart(machine), lines)
     assert not {"--clock-ahead", "--same-clock"} & set(commands.receiver)
     assert clocks.off([flow()], lines) == lines
@@ -148,3 +148,20 @@ def test_a_garbled_document_is_one_line() -> None:
     machine = Probed(clocks=[Done(0, "{", "")])
     [why] = Clocks(apart(machine)).lines([flow()]).values()
     assert isinstance(why, str) and "the document of compared clocks" in why
+
+
+def test_a_clock_that_was_set_between_trials_tells_no_drift() -> None:
+    seconds = (told(SECOND, 0), told(2 * SECOND, 10), told(3 * SECOND, 50_000_000))
+    machine = Probed(clocks=list(seconds))
+    clocks = Clocks(apart(machine))
+    assert clocks.off([flow()], clocks.lines([flow()])) == {("a", "b"): 20}
+    assert clocks.lines([flow()]) == {("a", "b"): Line(50_000_000, 3 * SECOND, 0)}
+
+
+def test_who_answers_no_probe_is_not_asked_again() -> None:
+    silent = Done(1, json.dumps(SAID | UNKNOWN | {"answered": 0}), "nothing came back")
+    machine = Probed(clocks=[silent])
+    clocks = Clocks(apart(machine))
+    for _ in range(3):
+        assert clocks.lines([flow()]) == {("a", "b"): "no probe came back"}
+    assert [one.argv[1] for one in machine.started] == ["echo", "clock"]

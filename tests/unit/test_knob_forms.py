@@ -26,6 +26,7 @@ NETFILTER = [
     )
 ]
 WORDS = (
+    *("in", "out", "both"),
     *("none", "all", "each", "off", "on", "busy-poll", "spread", "far", "irqbalance", "all 3"),
     *("equal 2", "equal 3 start 9", "symmetric", "aa:bb", "2", "0-2,7", "fifo 9", "rr 9", "other"),
     *(

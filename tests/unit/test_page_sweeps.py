@@ -82,6 +82,9 @@ def planned(line: list[str], files: Mapping[str, str], skblab: Skblab) -> str:
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # What the tree itself has, by its path there.
+    (tmp_path / "runners").mkdir()
+    (tmp_path / "runners" / "studies").symlink_to(TREE / "runners" / "studies")
 
 
 @pytest.mark.parametrize("line", list(sweeps()), ids=lambda line: f"{line.page}: {line}")

@@ -25,7 +25,7 @@ MACHINE = NETNS.machine(4)
 # One of them is a value of each knob.
 SOME: tuple[Value, ...] = (
     *(True, 1280, 1, "each", "nft-input-set 3", "equal 2", "symmetric", "spread", "on", "other"),
-    *("pfifo", "performance", "stock", "full", "auto", "enforcing", "0-2"),
+    *("pfifo", "performance", "stock", "full", "auto", "enforcing", "0-2", "both"),
 )
 
 RINGS = """[ {

@@ -275,6 +275,24 @@ def test_a_later_measure_leaves_plans_without_it_as_they_were(tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'baseline = { vlan = 7 }\n[matrix]\nbridge = ["both"]\n',
+        '[matrix]\nvlan = [0, 7]\nbridge = ["none", "in"]\n',
+        '[[setting]]\nname = "both"\nknobs = { bridge = "out", vlan = 7 }\n',
+    ],
+)
+def test_packets_leave_one_way(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "ways.toml"
+    file.write_text(f'name = "ways"\nquestion = "?"\n{text}[measure.throughput]\n')
+    with pytest.raises(UsageError, match="both lead packets out their way: expected one of them"):
+        read(file)
+    # Without the VLAN.
+    file.write_text(file.read_text().replace("[0, 7]", "[0]").replace("vlan = 7", "vlan = 0"))
+    assert read(file).name == "ways"
+
+
 OF_A_STUDY = """
 [study]
 name = "J. Doe (2015)"
@@ -323,6 +341,6 @@ def test_a_study_of_ours_travels_to_the_report(file: Path) -> None:
     request = Request(file=str(file), exact=True)
     found = of_parameters(dict(request.record(request.plan()).parameters))
     assert found is not None and found.name == "J. Luštický (2015)"
-    # The study's rates: table 6.3, frames a second.
+    # The study's rates: chapters 6.3 and 6.4, frames a second.
     assert {rate.before for rate in found.rates.values()} == {5_800_000}
     assert all(0.5 < rate.change + 1 <= 1 for rate in found.rates.values())

@@ -589,12 +589,10 @@ class SendingDevice(ToolDocument):
 
     Null if it was taken away meanwhile. A packet that the driver drops without a word is in `sent`
     of the sender and in `tx_dropped`; one that it refuses is in `unsent`, and in `tx_dropped` too
-    if the driver counts it. `zero_copy`: whether it reads frames from the sender's memory itself;
-    null without AF_XDP.
+    if the driver counts it.
     """
 
     name: str
-    zero_copy: bool | None = None
     tx_packets: Count | None = None
     tx_dropped: Count | None = None
 
@@ -638,10 +636,9 @@ class Foreign(ToolDocument):
 
 
 class ByXdp(ToolDocument):
-    """How a device was received from by AF_XDP: its queues, and whether nothing was copied."""
+    """How a device was received from by AF_XDP: by so many queues."""
 
     queues: Count
-    zero_copy: bool
 
 
 class ReceivingSocket(ToolDocument):

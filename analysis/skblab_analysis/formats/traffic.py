@@ -156,10 +156,15 @@ class ClockBound(ToolDocument):
 
 
 class ClockAhead(ToolDocument):
-    """By how much a clock is ahead, and how much more or less that may be, ns."""
+    """By how much a clock is ahead, and how much more or less that may be, ns.
+
+    `at_ns` is when, by this machine's clock, and `there_ns` by the other, ns since 1970.
+    """
 
     ahead_ns: Signed
     off_ns: Count
+    at_ns: Whole
+    there_ns: Whole
 
 
 class ClockDocument(ToolDocument):

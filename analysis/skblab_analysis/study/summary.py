@@ -4,7 +4,7 @@
 Of counted instructions our rate is that of a processor that takes as long for each of them: with a
 path that is longer by a share s, 1 / (1 + s) of the rate. Two changes agree in their direction if
 both are of one sign, or both within `NONE`. The order of settings agrees by Spearman's rank
-correlation.
+correlation, in which all changes within `NONE` are one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from skblab_analysis.throughput import view as throughput
 RATES = (exact.VIEW, throughput.VIEW, rfc2544.VIEW)
 # A change that is less than that, either way, is none: studies round their rates to about as much.
 NONE = 0.01
-# Fewer settings have no order to speak of.
-LEAST_RANKED = 3
+# Fewer settings that change something have no order to speak of.
+LEAST_RANKED = 5
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,10 @@ class StudySummary:
     @property
     def rank_correlation(self) -> float | None:
         """Spearman's, from -1 to 1; None of too few settings, or where all changes are alike."""
-        published = [row.published for row in self.rows]
-        ours = [row.ours for row in self.rows]
-        if len(self.rows) < LEAST_RANKED or 1 in (len(set(published)), len(set(ours))):
+        published = [row.published * abs(direction(row.published)) for row in self.rows]
+        ours = [row.ours * abs(direction(row.ours)) for row in self.rows]
+        changing = sum(change != 0 for change in published)
+        if changing < LEAST_RANKED or 1 in (len(set(published)), len(set(ours))):
             return None
         # It takes a while to load, and few runs are of a study.
         from scipy.stats import spearmanr

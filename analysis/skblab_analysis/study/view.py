@@ -69,6 +69,7 @@ class Shown:
     rows: tuple[Cells, ...]
     said: str
     counted: bool
+    ranked: bool
 
 
 def _section(summary: StudySummary, place: int) -> Section:
@@ -81,6 +82,7 @@ def _section(summary: StudySummary, place: int) -> Section:
         rows=tuple(Cells(name=row.setting, figures=_cells(row)) for row in summary.rows),
         said=_said(summary),
         counted=summary.measure == "instructions",
+        ranked=summary.rank_correlation is not None,
     )
     return Section("study/section.html.j2", shown)
 

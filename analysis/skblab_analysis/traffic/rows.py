@@ -10,10 +10,13 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Table
 from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.base.words import share
 from skblab_analysis.formats.pathlat import PacketTimes, ReceiverDocument, SenderDocument
 from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
 
 MEASURE = "traffic"
+# Of more delays below zero, a share, the others say nothing of all.
+MOST_BELOW_ZERO = 0.001
 Kind = Literal["inter_arrival", "inter_arrival_error", "jitter", "delay"]
 KINDS: tuple[Kind, ...] = ("inter_arrival", "inter_arrival_error", "jitter", "delay")
 # Of TCP, see tcp/rows.py.
@@ -95,8 +98,17 @@ class Exchanged(OfTrial):
 
     def by_clocks(self, off: int | str) -> Exchanged:
         """Return it with how far delays may be off, ns, or without delays, and why."""
-        if isinstance(off, str):
-            without = {"delay": None, "delay_unknown": off}
+        stamps, delay = self.receiver.stamps, self.receiver.delay
+        why = off if isinstance(off, str) else None
+        if why is None and stamps is not None and stamps.stepped_ns:
+            why = "the receiver's clock was set while packets came"
+        if why is None and delay is not None and delay.negative:
+            below = delay.negative / (delay.count + delay.negative)
+            # All figures are of the others.
+            if below > MOST_BELOW_ZERO:
+                why = f"{share(below, 0)} of them are below zero by what is known of the clocks"
+        if isinstance(off, str) or why is not None:
+            without = {"delay": None, "delay_unknown": why}
             return self.model_copy(update={"receiver": self.receiver.model_copy(update=without)})
         return self.model_copy(update={"clock_off": off})
 

@@ -349,21 +349,13 @@ def unseen(found: Sequence[FlowSummary]) -> list[str]:
 
 def _clocks(summary: FlowSummary) -> Iterator[str]:
     """Yield by how much delays may be off that are by the clocks of two machines."""
-    delays = [
-        (one.setting, one.times["delay"]) for one in summary.exchanges if "delay" in one.times
-    ]
-    off = [(name, found) for name, found in delays if found.clock_off is not None]
+    delays = [one.times["delay"] for one in summary.exchanges if "delay" in one.times]
+    off = [found.clock_off for found in delays if found.clock_off is not None]
     if off:
-        most = max(found.clock_off or 0 for _, found in off)
         yield (
-            f"{summary.flow}: one-way delays may all be longer, or all shorter, by up to "
-            f"{quantity(most, 'ns')}, as sender and receiver have clocks of their own."
-        )
-    more = [name for name, found in off if (found.clock_off or 0) > found.least]
-    if more:
-        yield (
-            f"{summary.flow}: with {joined(more)} that is more than the smallest delay, and those "
-            "below zero are left out."
+            f"{summary.flow}: each one-way delay may be longer or shorter by up to "
+            f"{quantity(max(off), 'ns')}, as sender and receiver have clocks of their own; a part "
+            "of how much they differ may be the clocks' drift."
         )
 
 

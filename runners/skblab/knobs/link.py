@@ -205,9 +205,11 @@ class Bridge(Independent):
         """Return calls of ip."""
         if value == "none":
             return "ip link delete BRIDGE"
-        return (
-            "ip link add BRIDGE type bridge forward_delay 0; ip link set BRIDGE up; "
-            f"ip link set {DEVICE} master BRIDGE; ip route replace NEIGHBOUR dev BRIDGE"
+        return "; ".join(
+            f"ip link add BRIDGE type bridge forward_delay 0; ip link set {port} master BRIDGE; "
+            "ip link set BRIDGE up; ip route replace NEIGHBOUR dev BRIDGE"
+            for end, port in (("in", "FIRST"), ("out", "LAST"))
+            if end in BRIDGED[value]
         )
 
 

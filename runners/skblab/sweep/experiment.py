@@ -259,6 +259,21 @@ class Experiment(Finite):
         return self
 
     @model_validator(mode="after")
+    def _one_way_out(self) -> Experiment:
+        names = [BASELINE, *(setting.name for setting in self.setting)]
+        knobs = [self.baseline, *({**self.baseline, **one.knobs} for one in self.setting)]
+        if {"bridge", "vlan"} <= self.matrix.keys() | self.baseline.keys():
+            names += [setting.name for setting in self._combinations()]
+            knobs += [{**self.baseline, **setting.knobs} for setting in self._combinations()]
+        for name, found in zip(names, knobs, strict=True):
+            if found.get("bridge", "none") != "none" and found.get("vlan", 0):
+                raise ValueError(
+                    f"{name}: bridge = {found['bridge']!r} and vlan = {found['vlan']} both lead "
+                    "packets out their way: expected one of them"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _whole(self) -> Experiment:
         for pair in self.pair:
             if unknown := [name for name in pair if name not in self.matrix]:

@@ -19,6 +19,9 @@ from skblab_analysis.formats.traffic import ClockDocument
 NANOSECONDS = 1_000_000_000
 # Crystals change with the temperature: what is older says nothing of how fast clocks drift now.
 OLDEST_NS = 600 * NANOSECONDS
+# Of two clocks that nobody sets: crystals are within 100 millionths of what they say, and what
+# keeps them right turns them by no more than 500 (NTP, RFC 5905). clock_offset.rs has the same.
+MOST_DRIFT_PPB = 600_000
 
 
 @dataclass(frozen=True)
@@ -102,29 +105,28 @@ def off_by(told: Line, before: Compared, after: Compared) -> int | None:
     """Return by how much a line may be wrong between two comparisons, ns; None: a clock was set.
 
     Bounds are joined by straight lines, so both ends are enough. A clock that was made to run at
-    another speed meanwhile bends them by a quarter of what that makes over the whole time.
+    another speed meanwhile bends them by a quarter of what that makes over the whole time. A turn
+    that was taken back before the end is not seen.
     """
     lasted = after.at_ns - before.at_ns
-    if lasted < 0:
-        return None
     bounds = (before.most, before.least, after.most, after.least)
     off = max(abs(bound.ahead_ns - told.at(bound.at_ns)) for bound in bounds)
-    turned = sum(
-        abs(now - then) for then, now in zip(before.speeds_ppb, after.speeds_ppb, strict=True)
-    )
-    if _set(before, after, turned, lasted):
-        return None
-    return off + lasted * turned // (4 * NANOSECONDS)
+    turned = _turned(before, after)
+    return None if was_set(before, after) else off + lasted * turned // (4 * NANOSECONDS)
 
 
-# Of two clocks that nobody sets: crystals are within 100 millionths of what they say, and what
-# keeps them right turns them by no more than 500 (NTP, RFC 5905).
-MOST_DRIFT_PPB = 600_000
+def _turned(before: Compared, after: Compared) -> int:
+    """Return by how much kernels were told to run the clocks faster or slower, ppb."""
+    pairs = zip(before.speeds_ppb, after.speeds_ppb, strict=True)
+    return sum(abs(now - then) for then, now in pairs)
 
 
-def _set(before: Compared, after: Compared, turned: int, lasted: int) -> bool:
+def was_set(before: Compared, after: Compared) -> bool:
     """Return whether the clocks came apart, or together, by more than a drift can."""
-    drifted = lasted * (MOST_DRIFT_PPB + turned) // NANOSECONDS
+    lasted = after.at_ns - before.at_ns
+    if lasted < 0:
+        return True
+    drifted = lasted * (MOST_DRIFT_PPB + _turned(before, after)) // NANOSECONDS
     least = after.least.ahead_ns - before.most.ahead_ns
     most = after.most.ahead_ns - before.least.ahead_ns
     return least > drifted or most < -drifted

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from skblab.testbeds.traffic import ended, finished, stop
-from skblab.traffic.clock_lines import Compared, Line, line, off_by
+from skblab.traffic.clock_lines import Compared, Line, line, off_by, was_set
 from skblab.traffic.ends import READY_SECONDS, where
 from skblab.traffic.flow import Flow
 from skblab.traffic.hosts import Host, Hosts
@@ -32,6 +32,8 @@ class Clocks:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._known: dict[Pair, list[Compared]] = defaultdict(list)
+        # Of whom no probe came back, and why: they are not asked again.
+        self._lost: dict[Pair, str] = {}
 
     def lines(self, flows: Iterable[Flow | TcpFlow]) -> dict[Pair, Line | str]:
         """Compare the clocks of all flows' hosts; return what receivers are told, or why not."""
@@ -56,9 +58,6 @@ class Clocks:
                 assert before is not None
                 off = off_by(used, before, after)
                 found[pair] = SET if off is None else off
-                if off is None:
-                    # What was before says nothing of what is now.
-                    self._known[pair] = [after]
         return found
 
     def _compared(self, flows: Iterable[Flow | TcpFlow]) -> dict[Pair, Compared | str]:
@@ -68,19 +67,29 @@ class Clocks:
             pair = (flow.sender, flow.receiver)
             if isinstance(flow, TcpFlow) or pair in found:
                 continue
-            sender, receiver = (self._hosts.by_name[name] for name in pair)
-            try:
-                document = probe(sender, receiver, flow)
-            except SkblabError as why:
-                found[pair] = one_line(str(why))
-                continue
-            compared = Compared.of(document)
-            if compared is None:
-                found[pair] = document.unknown or "nobody knows why"
-                continue
-            self._known[pair].append(compared)
-            found[pair] = compared
+            found[pair] = self._lost.get(pair) or self._compare(pair, flow)
         return found
+
+    def _compare(self, pair: Pair, flow: Flow) -> Compared | str:
+        sender, receiver = (self._hosts.by_name[name] for name in pair)
+        known = self._known[pair]
+        try:
+            document = probe(sender, receiver, flow)
+        except SkblabError as error:
+            return one_line(str(error))
+        compared = Compared.of(document)
+        if compared is None:
+            # What was before says nothing of what is after this.
+            known.clear()
+            why = document.unknown or "it is not known why"
+            if not document.answered:
+                # It took as long as all probes may, and would again.
+                self._lost[pair] = why
+            return why
+        if known and was_set(known[-1], compared):
+            known.clear()
+        known.append(compared)
+        return compared
 
 
 def probe(sender: Host, receiver: Host, flow: Flow) -> ClockDocument:

@@ -218,11 +218,15 @@ class TrafficFile(Finite):
     def seconds(self) -> float:
         """Return about how long all of it takes."""
         longest = (max(changed(flow, one).seconds for flow in self.flows) for one in self.setting)
-        return self.repeats * sum(each + TRIAL_SECONDS for each in longest)
+        pairs = {(flow.sender, flow.receiver) for flow in self.flow} if self.hosts else ()
+        beside = TRIAL_SECONDS + 2 * COMPARING_SECONDS * len(pairs)
+        return self.repeats * sum(each + beside for each in longest)
 
 
 # Of a trial beside its packets: both programs start, and the receiver waits for the last packets.
 TRIAL_SECONDS = 3.0
+# To compare the clocks of two machines, before a trial and after it.
+COMPARING_SECONDS = 1.5
 
 
 def _key(flow: Between) -> str:

@@ -106,10 +106,10 @@ def recorded(file: TrafficFile, plan: Plan, up: Up, reporter: Reporter) -> RunFo
                     done += 1
                     advance(done)
         gaps = [f"Hosts were {joined(list(where))}."]
-        if not hosts.one_clock:
+        if not hosts.one_clock and file.flow:
             gaps.append(
                 "The hosts have clocks of their own, which were compared before and after each "
-                "trial: one-way delays are off by what the tables say."
+                "trial: one-way delays may be off by what the tables say."
             )
         if file.differs:
             gaps.append(f"What differs from the study: {file.differs}")
@@ -139,10 +139,9 @@ def _trial(
         try:
             measured = command.measured(head, sent, received)
             if isinstance(measured, Exchanged) and clocks:
-                apart = off[_names(flow)]
-                measured = measured.by_clocks(apart)
-                if isinstance(apart, str):
-                    reporter.say(f"{name}: one-way delays are not known: {apart}")
+                measured = measured.by_clocks(off[_names(flow)])
+                if why := measured.receiver.delay_unknown:
+                    reporter.say(f"{name}: one-way delays are not known: {why}")
             folder.record(measured)
         except RefusedError as why:
             # It is recorded as invalid, and the others are worth measuring.
