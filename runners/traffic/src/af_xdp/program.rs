@@ -131,7 +131,7 @@ struct Assembler {
 
 impl Assembler {
     fn add(&mut self, code: u8, to: Register, from: Register, offset: i16, immediate: i32) {
-        self.made.push(Insn { code, registers: from << 4 | to, offset, immediate });
+        self.made.push(Insn { code, registers: (from << 4) | to, offset, immediate });
     }
 
     /// Jump if a register compares so with a number.
