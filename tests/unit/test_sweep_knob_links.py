@@ -59,7 +59,7 @@ def test_a_vlan_reaches_what_is_behind_each_device() -> None:
     assert knob.state(f"r0 \nr1 {shown}\n") == "r0=0 r1=7"
     script = knob.restore(MACHINE, "r0=0 r1=7")
     for words in (
-        "make r1 skbvlan1 7",
+        "vlan r1 skbvlan1 7",
         "reach r1 skbvlan1 198.19.0.2 198.19.0.2/32",
         "reach r1 skbvlan1 2001:db8:0:2::2 2001:db8:0:2::2/128",
     ):
@@ -199,7 +199,7 @@ def test_a_bridge_has_a_port_at_the_ends_that_are_named(value: str, state: str) 
     assert knob.state(printed) == state
     script = knob.restore(MACHINE, state)
     for place, name in enumerate(("r0", "r1")):
-        made = f"make {name} skbbridge{place}" in script
+        made = f"bridge_of {name} skbbridge{place}" in script
         assert made == (f"{name}=bridge" in state)
         assert script.index(f"clear skbbridge{place}") >= 0
     # Each machine behind a bridge is reached through it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skblab.knobs.base import (
@@ -28,6 +29,8 @@ from skblab_analysis.base.whole import whole
 LEAST_MTU, MOST_MTU = 1280, 65535
 # rtm_protocol of the routes that VLANs and bridges get; those of routes.py have another.
 PROTOCOL = 84
+# Names of devices of ours, before a number; router.sh has that of VLANs.
+VLANS, BRIDGES = "skbvlan", "skbbridge"
 # Which ends of the router's path are bridged, by value.
 BRIDGED: dict[Value, tuple[str, ...]] = {
     "none": (),
@@ -104,7 +107,7 @@ class Vlan(Independent):
     def get(self, machine: Machine) -> str:
         """Print each device, and the VLAN of ours on it."""
         return "\n".join(
-            _vlan(device, f"show {device.name} {_name(place)}")
+            _above(device, f"show_vlan {device.name} {VLANS}{place}")
             for place, device in enumerate(machine.devices)
         )
 
@@ -124,17 +127,11 @@ class Vlan(Independent):
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, with its routes and neighbours, and make that of the state."""
         found = parted(state)
-        scripts = []
-        for place, device in enumerate(machine.devices):
-            calls = [f"clear {_name(place)}"]
-            if int(found[device.name]):
-                calls.append(f"make {device.name} {_name(place)} {found[device.name]}")
-                calls += [
-                    f"reach {device.name} {_name(place)} {address} {_whole(address)}"
-                    for address in device.beyond
-                ]
-            scripts.append(_vlan(device, "\n".join(calls)))
-        return "\n".join(scripts)
+        return _remade(
+            machine,
+            VLANS,
+            {name: f"vlan {{}} {{}} {number}" for name, number in found.items() if int(number)},
+        )
 
     def by_hand(self, value: Value) -> str:
         """Return calls of ip."""
@@ -166,7 +163,7 @@ class Bridge(Independent):
     def get(self, machine: Machine) -> str:
         """Print of each device whether it is the port of a bridge of ours."""
         return "\n".join(
-            _bridge(device, f"show {device.name} {_bridge_name(place)}")
+            _above(device, f"show_bridge {device.name} {BRIDGES}{place}")
             for place, device in enumerate(machine.devices)
         )
 
@@ -188,18 +185,8 @@ class Bridge(Independent):
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, with its routes and neighbours, and make that of the state."""
         found = parted(state)
-        scripts = []
-        for place, device in enumerate(machine.devices):
-            name = _bridge_name(place)
-            calls = [f"clear {name}"]
-            if found[device.name] == "bridge":
-                calls.append(f"make {device.name} {name}")
-                calls += [
-                    f"reach {device.name} {name} {address} {_whole(address)}"
-                    for address in device.beyond
-                ]
-            scripts.append(_bridge(device, "\n".join(calls)))
-        return "\n".join(scripts)
+        bridged = [name for name, what in found.items() if what == "bridge"]
+        return _remade(machine, BRIDGES, dict.fromkeys(bridged, "bridge_of {} {}"))
 
     def by_hand(self, value: Value) -> str:
         """Return calls of ip."""
@@ -213,16 +200,23 @@ class Bridge(Independent):
         )
 
 
-def _name(place: int) -> str:
-    return f"skbvlan{place}"
+def _remade(machine: Machine, ours: str, making: Mapping[str, str]) -> str:
+    """Return a script that takes devices of ours away and makes those that there shall be.
 
-
-def _bridge_name(place: int) -> str:
-    return f"skbbridge{place}"
-
-
-def _bridge(device: Device, call: str) -> str:
-    return calling(device.netns, "bridge.sh", call, f"PROTOCOL={PROTOCOL}\n")
+    Their names are `ours` and a number; `making` has the call for a device, with both names.
+    """
+    scripts = []
+    for place, device in enumerate(machine.devices):
+        name = f"{ours}{place}"
+        calls = [f"clear {name}"]
+        if device.name in making:
+            calls.append(making[device.name].format(device.name, name))
+            calls += [
+                f"reach {device.name} {name} {address} {_whole(address)}"
+                for address in device.beyond
+            ]
+        scripts.append(_above(device, "\n".join(calls)))
+    return "\n".join(scripts)
 
 
 def _whole(address: str) -> str:
@@ -230,8 +224,8 @@ def _whole(address: str) -> str:
     return f"{address}/{ipaddress.ip_address(address).max_prefixlen}"
 
 
-def _vlan(device: Device, call: str) -> str:
-    return calling(device.netns, "vlan.sh", call, f"PROTOCOL={PROTOCOL}\n")
+def _above(device: Device, call: str) -> str:
+    return calling(device.netns, "above.sh", call, f"PROTOCOL={PROTOCOL}\n")
 
 
 FAMILY = Family(80, (Mtu(), Vlan(), Bridge()))
