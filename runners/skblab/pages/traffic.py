@@ -49,8 +49,8 @@ the kernel's own generator may send flows (`by = "pktgen"`). Or name machines:
 skblab copies its sender and receiver to each machine and removes them at the end. They need no
 root there, but for `realtime` and what a machine allows to root only. The
 clocks of two machines differ: skblab compares them before and after each trial, by probes from the
-flow's sender to its receiver, and says by how much one-way delays may be off for it (column
-`clocks`). Where it cannot compare them, it reports no one-way delays.
+flow's sender to its receiver and back, by the flow's UDP port. The column `clocks` is the most that
+one-way delays may be off. Where skblab cannot compare them, it reports no one-way delays.
 
 All flows of the file run at once: two of them with `from` and `to` exchanged are one connection in
 both directions. The first setting is what others are compared with.

@@ -98,9 +98,10 @@ struct ReceiveArgs {
     /// and [::] stand for all of their family.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Receive by AF_XDP, the way that takes the most packets a second; needs CAP_BPF, too
+    /// Receive by AF_XDP, the way that takes the most packets a second; also needs
+    /// CAP_NET_ADMIN and CAP_BPF
     ///
-    /// Packets to --bind do not come to the stack meanwhile, and all others do.
+    /// Nobody else gets packets to --bind meanwhile, and all others pass.
     #[arg(long, requires = "device")]
     xdp: bool,
     /// Packets expected; receiving ends when all are there
@@ -133,8 +134,9 @@ struct ReceiveArgs {
     /// Report one-way delays: sender and receiver run on one machine, by one clock
     #[arg(long)]
     same_clock: bool,
-    /// Report one-way delays: this machine's clock is so far ahead of the sender's, as `clock` says that
-    /// runs there, and asks an `echo` here; negative if it is behind
+    /// Report one-way delays: how far this machine's clock is ahead of the sender's, negative if behind
+    ///
+    /// It is `ahead_ns` of `clock`, which runs on the sender and asks an `echo` on this machine.
     #[arg(
         long,
         value_name = "NANOSECONDS",
@@ -142,7 +144,7 @@ struct ReceiveArgs {
         conflicts_with = "same_clock"
     )]
     clock_ahead: Option<i64>,
-    /// And with each second by so much more
+    /// This machine's clock gains so much on the sender's with each second, negative if it loses
     #[arg(
         long,
         value_name = "NANOSECONDS",
@@ -151,7 +153,7 @@ struct ReceiveArgs {
         requires = "clock_ahead"
     )]
     clock_drift: i64,
-    /// When it was so far ahead, by this machine's clock: `there_ns` of `clock` [default: now]
+    /// When it was so far ahead, for a drift: `there_ns` of `clock` [default: when receiving begins]
     #[arg(long, value_name = "NANOSECONDS", requires = "clock_ahead")]
     clock_at: Option<u64>,
 }

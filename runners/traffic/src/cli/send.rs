@@ -133,7 +133,7 @@ struct DeviceArgs {
     queue: bool,
     /// Send by AF_XDP, the fastest way
     ///
-    /// It waits for a driver that has no time, and sends from the first queue.
+    /// It waits while the transmit ring is full, and sends from the first queue.
     #[arg(long, requires = "device")]
     xdp: bool,
 }
