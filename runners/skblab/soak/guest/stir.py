@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ class Refused(Exception):
 
 class Absent(Exception):
     """This kernel does not have what the step is about."""
+
+
+def _told(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what a library returns
+    """Return what a call by netlink returns; Refused if the kernel, or who reads it, says no.
+
+    A slow guest may lose a part of a dump: "No buffer space available".
+    """
+    try:
+        return call()
+    except Exception as error:
+        # The library's own exception, which cannot be named before it is imported.
+        raise Refused(f"{type(error).__name__} {error}") from error
 
 
 class Stirrer:
@@ -134,7 +147,7 @@ class Stirrer:
             # The socket belongs to the namespace in which it is made.
             family = self._netlink()
             index = socket.if_nametoindex(device)
-        found = family.napi_get({"ifindex": index}, dump=True)
+        found = _told(lambda: family.napi_get({"ifindex": index}, dump=True))
         if not found:
             raise Refused("no NAPI there")
         wanted: dict[str, Any] = {kind: int(value) if kind == "thread-nice" else value}
@@ -148,12 +161,8 @@ class Stirrer:
             napi.get("thread-sched-policy") in ("fifo", "rr") for napi in found
         ):
             raise Refused("no real-time thread that polls for ever")
-        try:
-            for napi in found:
-                family.napi_set({"id": napi["id"], **wanted})
-        except Exception as error:
-            # The library's own exception, which cannot be named before it is imported.
-            raise Refused(f"{type(error).__name__} {error}") from error
+        for napi in found:
+            _told(partial(family.napi_set, {"id": napi["id"], **wanted}))
 
     def _device(self, value: str) -> None:
         """Add a pair with addresses, or remove one under traffic."""
