@@ -259,21 +259,6 @@ class Experiment(Finite):
         return self
 
     @model_validator(mode="after")
-    def _one_way_out(self) -> Experiment:
-        names = [BASELINE, *(setting.name for setting in self.setting)]
-        knobs = [self.baseline, *({**self.baseline, **one.knobs} for one in self.setting)]
-        if {"bridge", "vlan"} <= self.matrix.keys() | self.baseline.keys():
-            names += [setting.name for setting in self._combinations()]
-            knobs += [{**self.baseline, **setting.knobs} for setting in self._combinations()]
-        for name, found in zip(names, knobs, strict=True):
-            if found.get("bridge", "none") != "none" and found.get("vlan", 0):
-                raise ValueError(
-                    f"{name}: bridge = {found['bridge']!r} and vlan = {found['vlan']} both lead "
-                    "packets out their way: expected one of them"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _whole(self) -> Experiment:
         for pair in self.pair:
             if unknown := [name for name in pair if name not in self.matrix]:
@@ -293,7 +278,19 @@ class Experiment(Finite):
         names = Counter(setting.name for setting in self.settings())
         if twice := {name for name, count in names.items() if count > 1}:
             raise ValueError(f"setting: two are named {min(twice)!r}")
+        self._check_ways_out()
         return self
+
+    def _check_ways_out(self) -> None:
+        """Raise ValueError if packets of a setting had two ways out, of which one is taken."""
+        every = [(BASELINE, self.baseline)]
+        every += [(one.name, {**self.baseline, **one.knobs}) for one in self.settings()]
+        for name, knobs in every:
+            if knobs.get("bridge", "none") != "none" and knobs.get("vlan", 0):
+                raise ValueError(
+                    f"{name}: bridge = {knobs['bridge']!r} and vlan = {knobs['vlan']} both lead "
+                    "packets out their way: expected one of them"
+                )
 
     def _check_number(self) -> None:
         """Raise ValueError for more trials than anybody can wait for, before they are made."""

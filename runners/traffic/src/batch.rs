@@ -176,7 +176,7 @@ impl Known {
 }
 
 /// A time after 1970; the kernel gives 0 if it has none.
-fn nanoseconds(stamp: libc::timespec) -> Option<u64> {
+pub(crate) fn nanoseconds(stamp: libc::timespec) -> Option<u64> {
     let seconds = u64::try_from(stamp.tv_sec).ok()?;
     let rest = u64::try_from(stamp.tv_nsec).ok()?;
     Some(seconds.checked_mul(NS_PER_SEC)?.checked_add(rest)?).filter(|&stamp| stamp > 0)

@@ -16,7 +16,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::batch::MOST;
+use crate::batch::{MOST, nanoseconds};
 use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
 use crate::clock_probe::{self, Answer, Kept};
 use crate::errors::Errors;
@@ -203,10 +203,7 @@ fn controls_of(header: &mut libc::msghdr) -> (usize, Option<u64>) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                 // SAFETY: a message of this kind has such a structure.
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
-                let parts = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-                if let (Ok(seconds), Ok(rest)) = parts {
-                    stamp_ns = Some(seconds * NS_PER_SEC + rest);
-                }
+                stamp_ns = nanoseconds(time);
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 // SAFETY: a message of this kind has such a structure, and the buffer is ours alone.

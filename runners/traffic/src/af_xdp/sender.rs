@@ -66,7 +66,8 @@ impl Sender {
         move |frame| frame.len() > largest - tag(frame)
     }
 
-    /// Give frames to the driver, none of which is too large; it waits for one that has no time until `over` says so.
+    /// Give frames to the driver, none of which is too large; it waits while the ring is full until
+    /// `over` says so.
     pub fn send(&mut self, frames: &[Vec<u8>], over: &dyn Fn() -> bool) -> Sent {
         let mut sent = Sent::default();
         if self.down {
