@@ -17,11 +17,10 @@ from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.exact import view as exact
 from skblab_analysis.formats.published_rates import PublishedStudy, of_parameters
 from skblab_analysis.load import Run, once
-from skblab_analysis.rfc2544 import view as rfc2544
 from skblab_analysis.throughput import view as throughput
 
 # Measures that say something of rates.
-RATES = (exact.VIEW, throughput.VIEW, rfc2544.VIEW)
+RATES = (exact.VIEW, throughput.VIEW)
 # A change that is less than that, either way, is none: studies round their rates to about as much.
 NONE = 0.01
 # Fewer settings that change something have no order to speak of.
@@ -88,11 +87,9 @@ def of(run: Run) -> list[StudySummary]:
     study = of_parameters(run.document.plan.parameters)
     if study is None:
         return []
-    compared = [one for view in RATES for one in view.compared(run)]
     found = []
-    for comparison in compared:
-        rows = tuple(_rows(study, comparison))
-        if rows and (comparison.more_is_better or comparison.measure == "instructions"):
+    for comparison in (one for view in RATES for one in view.compared(run)):
+        if rows := tuple(_rows(study, comparison)):
             found.append(
                 StudySummary(
                     study=study,

@@ -17,11 +17,7 @@ from skblab_analysis.view import Cells, Section, View, suffix
 
 COLUMNS = ("published", "ours", "direction")
 TITLE = "Changes of the rate"
-MEASURED = {
-    "instructions": "by instructions per packet",
-    "throughput": "by throughput",
-    "rfc2544": "by throughput of RFC 2544",
-}
+MEASURED = {"instructions": "by instructions per packet", "throughput": "by throughput"}
 
 
 def _cells(row: Beside) -> tuple[str, ...]:
