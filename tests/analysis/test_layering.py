@@ -185,3 +185,10 @@ def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
     assert "rules: difference" in page
     for before, point in pairwise(POINTS):
         assert f'<th scope="col">{before}→{point}</th>' in page
+
+
+def test_a_run_of_layers_alone_has_a_headline(run: Run) -> None:
+    assert findings.headline(run) == (
+        "IPv4, 64 bytes, 1 flow, 100 packets/s: with baseline a packet's way through the router "
+        f"takes 36.1{NARROW_SPACE}µs, the longest part of it xmit→done (22.2{FIXED_SPACE}%)"
+    )

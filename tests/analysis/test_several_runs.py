@@ -412,6 +412,8 @@ def test_of_each_key_of_a_measure_it_is_known_whether_figures_depend_on_it() -> 
         "throughput": {"goals", "width", "confirm_seconds"},
         "latency": {"rates", "late_us", "run"},
         "cpu": {"rates"},
+        "layers": {"rates", "late_run"},
+        "events": {"rates", "perf", "pcm"},
     }
     fields = {
         f"{part.name}.{name}": field.default

@@ -20,7 +20,8 @@ class Sampled:
 
     `resolution` is in the figure's unit, or a part of it if `relative`. `partial`: the setting has
     no figure in some block. `how` it was measured, by name, as far as its rows say so: a figure
-    that was measured in another way is another one.
+    that was measured in another way is another one. `row` is what it is called where figures of one
+    measure, such as layers, stand below each other; empty: it has a table of its own.
     """
 
     measure: Measure
@@ -35,6 +36,7 @@ class Sampled:
     relative: bool = False
     partial: bool = False
     how: tuple[tuple[str, str], ...] = ()
+    row: str = ""
 
     @property
     def of(self) -> tuple[object, ...]:

@@ -7,10 +7,11 @@ means over blocks. What perf counts is added up over CPUs and sockets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 
+from skblab_analysis.base.certainty import Sample
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.base.rows import by_trial
 from skblab_analysis.events.rows import EventRow, Scope
@@ -112,6 +113,27 @@ class EventsSummary:
         """What counted, in the order that it did."""
         places = (place for counts in self.settings for place in counts.figures)
         return list(dict.fromkeys(place.collector for place in places))
+
+    def samples(self, counts: Counts) -> Iterator[tuple[Place, str, Sample, float]]:
+        """Yield figures of the whole system by block, of blocks that kept the rate.
+
+        With each the unit in which it is recorded, and its resolution: one count in all.
+        """
+        kept = [trial for trial in counts.trials if trial.kept and trial.sent]
+        by_block = {trial.block: (_figures([trial]), trial.rows) for trial in kept}
+        for place, figure in counts.figures.items():
+            if place.scope != "system":
+                continue
+            values = {
+                block: found.value
+                for block, (figures, _) in by_block.items()
+                if (found := figures.get(place)) is not None and found.value is not None
+            }
+            if values:
+                packets = min(
+                    row.counted for _, rows in by_block.values() for row in rows if row.counted
+                )
+                yield place, figure.unit, values, 1 / packets if figure.each else 0.0
 
     def names(self, collector: str, scope: Scope = "system") -> list[str]:
         """Return the events of a collector, in its order."""

@@ -12,6 +12,7 @@ from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.comparison import Unit
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import Picture
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import (
     ABSENT,
@@ -391,6 +392,24 @@ def _figures(summary: EventsSummary) -> Iterator[scripts.Figure]:
                 )
 
 
+def _samples(summary: EventsSummary) -> Iterator[Sampled]:
+    for counts in summary.settings:
+        for place, recorded, blocks, resolution in summary.samples(counts):
+            if (unit := UNITS.get(recorded)) is not None:
+                yield Sampled(
+                    measure="events",
+                    figure=place.name,
+                    part=place.collector,
+                    unit=unit,
+                    setting=counts.setting,
+                    blocks=blocks,
+                    traffic=summary.traffic,
+                    rate=summary.rate,
+                    resolution=resolution,
+                    row=f"{place.collector}, {place.name} ({unit})",
+                )
+
+
 def headline(found: Sequence[EventsSummary]) -> str | None:
     """Return what a packet takes, or how many events have a figure; None where none has."""
     said = (sentence for summary in found for sentence in (*_told(summary), *_number(summary)))
@@ -410,6 +429,8 @@ def _number(summary: EventsSummary) -> Iterator[str]:
 
 
 VIEW = View(
+    samples=lambda run: [one for found in of(run) for one in _samples(found)],
+    depends={"events.seconds": 10.0},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [

@@ -14,10 +14,19 @@ from rich.table import Table
 from skblab_analysis.base.certainty import AGAIN, Change, Difference
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.offered import behind
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import named, titled
-from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale
+from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale, share
 from skblab_analysis.formats.summary import Figure
-from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting, of
+from skblab_analysis.layers.summary import (
+    DELAY,
+    RESOLUTION,
+    WHOLE,
+    LayeringSummary,
+    Setting,
+    means_by_block,
+    of,
+)
 from skblab_analysis.view import Cells, Section, View, suffix
 
 # Layers that a sentence names; the table has all.
@@ -122,6 +131,26 @@ def sentences(found: Sequence[LayeringSummary]) -> list[str]:
     return [sentence for summary in found for sentence in _sentences(summary)]
 
 
+def headline(found: Sequence[LayeringSummary]) -> str | None:
+    """Return what a packet takes with the first setting, and in which layer most of it."""
+    for summary in found:
+        first = summary.settings[0]
+        times = {
+            name: mean
+            for name in summary.names
+            if name not in (WHOLE, DELAY) and (mean := first.mean(name)) is not None
+        }
+        whole = first.mean(WHOLE)
+        if whole and times:
+            longest = max(times, key=times.__getitem__)
+            return (
+                f"{at_rate(summary)}: with {first.name} a packet's way through the router takes "
+                f"{quantity(whole, 'ns')}, the longest part of it {longest} "
+                f"({share(times[longest] / whole)})"
+            )
+    return None
+
+
 def unseen(found: Sequence[LayeringSummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
@@ -202,10 +231,32 @@ def _figures(summary: LayeringSummary) -> Iterator[Figure]:
             )
 
 
+def _samples(summary: LayeringSummary) -> Iterator[Sampled]:
+    for setting in summary.settings:
+        means = means_by_block(setting.trials)
+        for name in names(summary):
+            if blocks := means.get(name):
+                yield Sampled(
+                    measure="layers",
+                    figure="mean",
+                    part=name,
+                    unit="ns",
+                    setting=setting.name,
+                    blocks=blocks,
+                    traffic=summary.traffic,
+                    rate=summary.rate,
+                    resolution=RESOLUTION,
+                    row=name,
+                )
+
+
 VIEW = View(
+    samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
+    depends={"layers.seconds": 5.0, "layers.late_us": None},
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table(found, run.identical) for found in of(run)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
     compared=lambda run: compared(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),

@@ -20,6 +20,7 @@ from skblab_analysis.base.sampled import Sampled, difference
 from skblab_analysis.base.words import (
     ABSENT,
     NARROW_SPACE,
+    count_decimals,
     counted,
     joined,
     number,
@@ -34,6 +35,8 @@ from skblab_analysis.trials.rows import Clock
 CLOCKS: tuple[Clock, ...] = ("wall", "exact")
 # Times are written with the unit that suits each.
 TIMES = {"ns": "time", "ns/packet": "time per packet"}
+# What may be few of a packet, or a share.
+EVENTS = ("count/packet", "bytes/packet", "J/packet", "1")
 # What a setting is booted with, among its knobs.
 BOOT = "boot"
 # A value that names a file of rules, whose text may be another one.
@@ -90,19 +93,28 @@ class Shared:
 
 @dataclass(frozen=True)
 class Compared:
-    """One figure of the settings that several runs share; `only`: which settings one run has."""
+    """One figure of the settings that several runs share; `only`: which settings one run has.
+
+    `row` and `measure` are what it is called among others of its measure; empty: it stands alone.
+    """
 
     title: str
     unit: Unit
     settings: tuple[Shared, ...]
     only: tuple[str, ...]
+    row: str = ""
+    measure: str = ""
 
 
 @dataclass(frozen=True)
 class Several:
-    """What several runs come to: tables, what compared runs differ in, and what is in no table."""
+    """What several runs come to: tables, what compared runs differ in, and what is in no table.
+
+    `rows` are figures that stand below each other in a table of their measure.
+    """
 
     tables: tuple[Compared, ...]
+    rows: tuple[Compared, ...]
     differ: tuple[str, ...]
     apart: tuple[str, ...]
 
@@ -182,7 +194,12 @@ def of(runs: Sequence[Run]) -> Several:
             )
             apart.append(f"{_names(group)} and {having[0].name}: {'; '.join(why)}.")
     apart += _clocks(ours)
-    return Several(tuple(tables), tuple(dict.fromkeys(differ)), tuple(dict.fromkeys(apart)))
+    return Several(
+        tuple(table for table in tables if not table.row),
+        tuple(table for table in tables if table.row),
+        tuple(dict.fromkeys(differ)),
+        tuple(dict.fromkeys(apart)),
+    )
 
 
 def _by_place(having: Sequence[_One], clock: Clock) -> list[list[_One]]:
@@ -292,7 +309,8 @@ def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
         if any(name not in shown for name in found)
     ]
     one = _any(having)
-    return Compared(_title(one), one.unit, tuple(settings), tuple(only)), left
+    measure = f"{one.measure}{_where(one)}" if one.row else ""
+    return Compared(_title(one), one.unit, tuple(settings), tuple(only), one.row, measure), left
 
 
 def _by_state(
@@ -346,16 +364,21 @@ def _against(found: Difference | None) -> Against:
 def _value(value: float, unit: str) -> str:
     if unit in TIMES:
         return quantity(value, "ns")
+    if unit in EVENTS:
+        return number(value, count_decimals(value), NARROW_SPACE)
     return number(value, 1 if unit.startswith("instructions") else 0, NARROW_SPACE)
 
 
 def _title(sample: Sampled) -> str:
     """Return what a figure is, with its unit and its traffic."""
     name = ", ".join(dict.fromkeys(filter(None, (sample.measure, sample.figure, sample.part))))
+    return f"{name} ({TIMES.get(sample.unit, sample.unit)}){_where(sample)}"
+
+
+def _where(sample: Sampled) -> str:
     rate = f"{number(sample.rate, 0, NARROW_SPACE)} packets/s" if sample.rate else ""
-    unit = TIMES.get(sample.unit, sample.unit)
     where = ", ".join(filter(None, (sample.traffic, rate)))
-    return f"{name} ({unit}){f': {where}' if where else ''}"
+    return f": {where}" if where else ""
 
 
 def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:

@@ -21,7 +21,7 @@ from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import counted, joined
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import history, runs
+from skblab_analysis.report import by_row, history, runs
 from skblab_analysis.report.page import Made, drawn, environment, write, write_page
 from skblab_analysis.report.pictures import GnuplotRunner
 
@@ -94,6 +94,7 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
         title=title(found),
         parts=parts,
         several=several,
+        by_row=by_row.of(several.rows),
         history={place: picture.name for place, picture in pictures.items()},
         drawn={one.name: drawn(one, folder, gnuplot) for one in pictures.values()},
         identical={},

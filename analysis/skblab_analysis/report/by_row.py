@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Figures of one measure below each other, such as a packet's layers, and runs beside each other.
+
+So a reader sees in which of them two runs differ: a table for each figure would hide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from skblab_analysis.base.words import ABSENT, joined, quantity
+from skblab_analysis.report.runs import TIMES, Against, Compared, Line
+
+# Rows that a sentence names; the table has all.
+MOST_NAMED = 3
+NONE = Against()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of one run, and what it differs from the first run that has it."""
+
+    mean: str = ABSENT
+    half: str = ""
+    differs: Against = NONE
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure by its name: of each run, in the order of the columns."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A setting's figures, and in words in which of them later runs differ from the first."""
+
+    setting: str
+    rows: tuple[Row, ...]
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ByRow:
+    """All figures of a measure, of one traffic at one rate; `runs` are the columns."""
+
+    title: str
+    runs: tuple[str, ...]
+    groups: tuple[Group, ...]
+    only: tuple[str, ...]
+
+
+def of(rows: Sequence[Compared]) -> list[ByRow]:
+    """Return a table of each measure, traffic and rate, in the order in which they come."""
+    return [_table(measure, list(same)) for measure, same in groupby(rows, lambda row: row.measure)]
+
+
+def _table(measure: str, same: Sequence[Compared]) -> ByRow:
+    every = [line for row in same for shared in row.settings for line in shared.lines]
+    runs = dict(sorted({line.number: line.run for line in every}.items()))
+    # By setting, its rows: one name may be of two, of different states, of other runs.
+    found: dict[str, dict[str, dict[int, Line]]] = {}
+    for row in same:
+        for shared in row.settings:
+            cells = found.setdefault(shared.setting, {}).setdefault(row.row, {})
+            cells.update((line.number, line) for line in shared.lines)
+    times = {row.row for row in same if row.unit in TIMES}
+    groups = [
+        Group(
+            setting,
+            tuple(
+                Row(name, tuple(_cell(lines.get(number)) for number in runs))
+                for name, lines in by_row.items()
+            ),
+            tuple(_said(setting, by_row, runs, times)),
+        )
+        for setting, by_row in found.items()
+    ]
+    only = dict.fromkeys(said for row in same for said in row.only)
+    return ByRow(measure, tuple(runs.values()), tuple(groups), tuple(only))
+
+
+def _cell(line: Line | None) -> Cell:
+    return Cell() if line is None else Cell(line.mean, line.half, line.from_first)
+
+
+def _said(
+    setting: str,
+    by_row: Mapping[str, Mapping[int, Line]],
+    runs: Mapping[int, str],
+    times: set[str],
+) -> list[str]:
+    """Return in which rows of times each later run differs most, of those that are significant."""
+    said = []
+    for number, run in list(runs.items())[1:]:
+        changes = [
+            (found.effect, name)
+            for name, lines in by_row.items()
+            if name in times and number in lines
+            if (found := lines[number].differs) is not None and found.significant
+        ]
+        most = sorted(changes, key=lambda change: -abs(change[0]))[:MOST_NAMED]
+        if most:
+            named = [
+                f"{name} {'+' if effect > 0 else ''}{quantity(effect, 'ns')}"
+                for effect, name in most
+            ]
+            said.append(f"{setting}, {run}: it differs most in {joined(named)}.")
+    return said

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Figures of one measure below each other, of several runs: layers and events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import page_checks
+import synthetic_run
+import test_events
+import test_layering
+from test_report import fake_gnuplot
+
+from skblab_analysis.base.certainty import Interval
+from skblab_analysis.events.rows import Event
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.load import load
+from skblab_analysis.report import by_row, markdown, runs, together
+from skblab_analysis.runfolder import RunFolder
+
+
+def layered(results: Path, more: int = 0) -> Path:
+    """A run whose third layer takes so many ns more, of the baseline and of a setting."""
+    plan = Plan(experiment="where", question="Where does it go?", seed=1, baseline="baseline")
+    folder = RunFolder.create(results, "where", plan, synthetic=True)
+    for boot in range(3):
+        for setting, slower in (("baseline", 0), ("rules", 2500)):
+            times = [1000 * (place + 1) for place in range(len(test_layering.POINTS) - 1)]
+            times[2] += 10 * boot + slower + more
+            folder.record_probe(
+                test_layering.document(times), 0.1, of=test_layering.of(setting, boot)
+            )
+    return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+
+
+def test_layers_of_two_runs_stand_in_one_table(tmp_path: Path) -> None:
+    found = runs.of(
+        [load(folder) for folder in (layered(tmp_path / "a"), layered(tmp_path / "b", 400))]
+    )
+    assert found.tables == ()
+    [table] = by_row.of(found.rows)
+    assert table.title == f"layers: {test_layering.TRAFFIC}, 100 packets/s"
+    assert table.runs == ("run 1", "run 2")
+    assert [group.setting for group in table.groups] == ["baseline", "rules"]
+    third = f"{test_layering.POINTS[2]}→{test_layering.POINTS[3]}"
+    for group in table.groups:
+        rows = {row.name: row.cells for row in group.rows}
+        # Each from point to point, the whole path, and the NAPI delay before it.
+        assert len(rows) == len(test_layering.POINTS) + 1
+        moved = {name for name, cells in rows.items() if cells[1].differs.share[:1] == "+"}
+        assert moved == {third, "whole path"}
+        # By the same 400 ns: a larger part of the layer than of the path.
+        assert group.said == (
+            f"{group.setting}, run 2: it differs most in whole path +400\u202fns and "
+            f"{third} +400\u202fns.",
+        )
+    # 3 010 ns and what the packets of a trial differ by.
+    mean = {row.name: row.cells[0].mean for row in table.groups[0].rows}[third]
+    assert mean.startswith("3.01")
+
+
+def test_a_layer_that_one_run_has_not_is_no_row(tmp_path: Path) -> None:
+    line = runs.Line(
+        run="run 2",
+        number=2,
+        started=datetime.now(UTC),
+        interval=Interval(5.0, 1.0, 3),
+        differs=None,
+        first=True,
+        mean="5 ns",
+        half="±1 ns",
+        median="5 ns",
+        blocks="3",
+        from_baseline=runs.Against(),
+        from_first=runs.Against(),
+    )
+    third = replace(line, run="run 3", number=3, first=False)
+    first = replace(line, run="run 1", number=1)
+    rows = (
+        runs.Compared("", "ns", (runs.Shared("a", (first, line, third)),), (), "one", "layers"),
+        runs.Compared("", "ns", (runs.Shared("a", (line, third)),), (), "other", "layers"),
+    )
+    [table] = by_row.of(rows)
+    [group] = table.groups
+    assert table.runs == ("run 1", "run 2", "run 3")
+    assert [[cell.mean for cell in row.cells] for row in group.rows] == [
+        ["5 ns", "5 ns", "5 ns"],
+        ["–", "5 ns", "5 ns"],
+    ]
+    assert group.said == ()
+
+
+def test_the_page_has_layers_and_events_by_row(tmp_path: Path) -> None:
+    def counted(results: Path, cycles: float) -> Path:
+        plan = Plan(experiment="where", question="What?", seed=1, baseline="baseline")
+        folder = RunFolder.create(results, "where", plan, synthetic=True)
+        for block in range(3):
+            event = Event(collector="perf: cycles", name="cycles", value=10 * (cycles + block))
+            folder.record(test_events.collected(block, event))
+        return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+
+    folders = [layered(tmp_path / "a"), layered(tmp_path / "b", 400)]
+    folders += [counted(tmp_path / "c", 900.0), counted(tmp_path / "d", 1800.0)]
+    page = together.build(folders, tmp_path / "page", fake_gnuplot).page
+    text = markdown.of_page(page.read_text())
+    assert "**Layers: IPv4, 64 bytes, 1 flow, 100 packets/s**" in text
+    assert "| perf: cycles, cycles (count/packet) | 901.0" in text
+    assert "+99.9\u00a0%" in text
+    page_checks.check(page)
