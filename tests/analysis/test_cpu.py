@@ -15,7 +15,16 @@ from test_tables import text
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cpu import heat
-from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
+from skblab_analysis.cpu.rows import (
+    TICK_NS,
+    Interval,
+    IntervalRow,
+    Times,
+    TimesRow,
+    Worked,
+    by_setting,
+    trials,
+)
 from skblab_analysis.cpu.summary import of
 from skblab_analysis.cpu.view import VIEW
 from skblab_analysis.load import Run, load
@@ -157,7 +166,7 @@ def test_a_picture_has_the_time_of_each_setting(tmp_path: Path) -> None:
 def test_each_cpu_has_a_cell_in_the_row_of_its_setting(tmp_path: Path) -> None:
     [summary] = of(sweep(tmp_path))
     drawn = heat.picture(summary, "cpus")
-    assert drawn is not None and drawn.variables["cpu_ticks"] == '"CPU 0" 0.5, "CPU 1" 1.5'
+    assert drawn is not None and drawn.variables["column_ticks"] == '"CPU 0" 0.5, "CPU 1" 1.5'
     names, cells = drawn.data.split("\n\n\n")
     assert (
         names.replace("\u00a0", " ").splitlines()[1]
@@ -178,11 +187,103 @@ def test_of_many_cpus_some_have_their_number_below(tmp_path: Path) -> None:
     many = replace(one, times=tuple(replace_cpu(one.times[0], cpu) for cpu in range(0, 64, 2)))
     usage = replace(summary.usages[0], trials=(many,))
     drawn = heat.picture(replace(summary, usages=(usage,)), "cpus")
-    assert drawn is not None and drawn.variables["cpus"] == 32
-    assert str(drawn.variables["cpu_ticks"]).startswith('"CPU 0" 0.5, "8" 4.5, ')
+    assert drawn is not None and drawn.variables["columns"] == 32
+    assert str(drawn.variables["column_ticks"]).startswith('"CPU 0" 0.5, "8" 4.5, ')
     alone = replace(usage, trials=(replace(one, times=one.times[:1]),))
     assert heat.picture(replace(summary, usages=(alone,)), "cpus") is None
 
 
 def replace_cpu(times: Times, cpu: int) -> Times:
     return times.model_copy(update={"cpu": cpu})
+
+
+def read_often(setting: str, block: int, softirq: int, *, kept: bool = True) -> Worked:
+    """A trial whose CPUs were read each second: ever more of each is in softirqs, up to `softirq`.
+
+    In ticks, of 100 a second.
+    """
+    made = worked(setting, block, 10 * softirq, kept=kept)
+    parts = [
+        Interval(
+            begin=second * 100 * TICK_NS,
+            end=(second + 1) * 100 * TICK_NS,
+            cpu=cpu,
+            user=0,
+            system=0,
+            interrupt=0,
+            softirq=ticks * TICK_NS,
+            idle=(100 - ticks) * TICK_NS,
+            steal=0,
+        )
+        for second in range(SECONDS)
+        for cpu, ticks in ((0, softirq * (second + 1) // SECONDS), (1, 0))
+    ]
+    return made.model_copy(update={"intervals": tuple(parts)})
+
+
+def test_parts_of_a_trial_are_rows(tmp_path: Path) -> None:
+    run = recorded(tmp_path, read_often("baseline", 0, 50))
+    rows = run.rows(IntervalRow)
+    assert len(rows) == 2 * SECONDS
+    assert (rows[-2].begin, rows[-2].end) == (900 * TICK_NS, 1000 * TICK_NS)
+    assert (rows[-2].cpu, rows[-2].softirq, rows[-2].rate) == (0, 50 * TICK_NS, 1000)
+    [trial] = of(run)[0].usages[0].trials
+    assert len(trial.intervals) == len(rows)
+
+
+def test_each_part_of_a_trial_has_a_cell_in_the_row_of_its_cpu(tmp_path: Path) -> None:
+    run = recorded(
+        tmp_path,
+        read_often("baseline", 0, 80, kept=False),
+        read_often("baseline", 1, 50),
+        *(read_often("near", block, 51) for block in range(2)),
+        *(read_often("far", block, 90) for block in range(2)),
+    )
+    [summary] = of(run)
+    drawn = heat.over_time(summary, "cpus-time")
+    assert drawn is not None and drawn.variables["columns"] == SECONDS
+    assert str(drawn.variables["column_ticks"]).startswith('"0.0 s" 0.5, "2.0 s" 2.5, ')
+    names, cells = drawn.data.replace("\u00a0", " ").split("\n\n\n")
+    # The baseline, in the first block that kept the rate, and what differs most from it.
+    assert [line.split('"')[1:4:2] for line in names.splitlines()[1:]] == [
+        ["CPU 0: baseline", "interrupts up to 50 %"],
+        ["CPU 1: baseline", "interrupts up to 0 %"],
+        ["CPU 0: far", "interrupts up to 90 %"],
+        ["CPU 1: far", "interrupts up to 0 %"],
+    ]
+    rows = [[float(cell) for cell in line.split()] for line in cells.splitlines()[1:]]
+    assert len(rows) == 4 * SECONDS
+    # The last second of the first CPU: half of its cell is filled.
+    assert rows[9][:3] == pytest.approx([9.5, 9.04, 9.96])
+    assert rows[9][5] - rows[9][3] == pytest.approx(0.25)
+
+
+def test_of_many_cpus_the_busiest_are_drawn_over_time(tmp_path: Path) -> None:
+    [summary] = of(recorded(tmp_path, read_often("baseline", 0, 50)))
+    one = summary.usages[0].trials[0]
+    cpus = range(20)
+    trial = replace(
+        one,
+        times=tuple(
+            one.times[0].model_copy(update={"cpu": cpu, "system": cpu * TICK_NS}) for cpu in cpus
+        ),
+        intervals=tuple(
+            part.model_copy(update={"cpu": cpu})
+            for part in one.intervals
+            if part.cpu == 0
+            for cpu in cpus
+        ),
+    )
+    usage = replace(summary.usages[0], trials=(trial,))
+    drawn = heat.over_time(replace(summary, usages=(usage,)), "cpus-time")
+    assert drawn is not None and drawn.variables["rows"] == heat.MOST_CPUS
+    assert "CPU 12: baseline" in drawn.data.replace("\u00a0", " ")
+    assert "CPU 11: baseline" not in drawn.data.replace("\u00a0", " ")
+
+
+def test_the_page_has_both_pictures_of_cpus(tmp_path: Path) -> None:
+    run = recorded(tmp_path, read_often("baseline", 0, 50))
+    page = page_checks.check(build_report(run.folder, fake_gnuplot))
+    assert "One cell for each CPU, filled by" in page.text
+    assert "a cell for each part of the trial" in page.text
+    assert heat.over_time(of(sweep(tmp_path))[0], "cpus-time") is None

@@ -56,6 +56,7 @@ late_us = 1
 [measure.cpu]
 rates = [300]
 seconds = 2
+every_seconds = 0.5
 [repeats]
 least = 1
 most = 1
@@ -124,6 +125,9 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
         # Of the two seconds of a trial, and what it takes beside them.
         assert times.busy + times.idle + times.steal > 1.5e9
     assert all(usage.per_packet() > 0 for usage in cpu.usages)
+    # Four parts of each trial, of each CPU.
+    for trial in (trial for usage in cpu.usages for trial in usage.trials):
+        assert len(trial.intervals) == 4 * len(trial.times)
     for work in work_summary.of(run):
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600

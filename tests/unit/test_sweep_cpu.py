@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from test_sweep_wall import Guest, Sweep, experiment
 from typer.testing import CliRunner
 
 from skblab.cli import app
 from skblab.machine.transport.base import Done
+from skblab.machine.transport.local import LocalTransport
 from skblab.sweep.experiment import BASELINE, Experiment
-from skblab.sweep.measure.cpu import difference, parse
+from skblab.sweep.measure.cpu import Cpu, difference, intervals, parse, watch
 from skblab.sweep.measures import measures
 from skblab.sweep.planned import Measurement
 from skblab_analysis.base.certainty import AGAIN
@@ -104,6 +106,47 @@ def test_a_dry_run_says_what_is_read(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("cat /proc/stat  # on the router") >= 2
     assert "count=200 gap=10000000 limit=2.5" in done.stdout
+
+
+def test_a_dry_run_says_what_is_read_in_a_trial(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE.replace("seconds = 2", "seconds = 2\nevery_seconds = 0.5"))
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
+    assert done.exit_code == 0, done.exception
+    assert " sh 5 0.5 &  # on the router" in done.stdout
+
+
+@pytest.mark.parametrize(("every", "seconds"), [(3.0, 2.0), (0.1, 200.0)])
+def test_parts_of_a_trial_are_bounded(every: float, seconds: float) -> None:
+    with pytest.raises(ValidationError, match="expected from 1 to 1000 parts of a trial"):
+        Cpu(rates=(1,), seconds=seconds, every_seconds=every)
+
+
+def test_cpus_are_read_again_and_again() -> None:
+    """By the machine's own shell, of its own CPUs: it ends by itself."""
+    cpu = Cpu(rates=(1,), seconds=1.0, every_seconds=0.25)
+    found = watch(LocalTransport(), cpu)()
+    begins = sorted({part.begin for part in found})
+    assert len(begins) == 4 and begins[0] == 0
+    assert all(part.end > part.begin for part in found)
+    cpus = {part.cpu for part in found}
+    assert len(found) == 4 * len(cpus)
+    assert watch(LocalTransport(), Cpu(rates=(1,)))() == ()
+
+
+def test_parts_are_between_two_readings() -> None:
+    first, second = (
+        stat(softirq, idle).partition("intr")[0] for softirq, idle in ((30, 9), (41, 9))
+    )
+    found = intervals(f"12.34 5.00\n{first}13.36 5.00\n{second}")
+    assert [(part.cpu, part.begin, part.end) for part in found] == [
+        (0, 0, 102 * TICK_NS),
+        (1, 0, 102 * TICK_NS),
+    ]
+    assert found[0].softirq == 11 * TICK_NS
+    assert intervals("") == ()
+    with pytest.raises(SkblabError, match="has other CPUs after the trial"):
+        intervals(f"12.34 5.00\n{first}13.36 5.00\ncpu0 10 1 20 1000 3 1 30 2 0 0\n")
 
 
 def test_an_overview_has_what_sets_a_value_if_there_is_any(tmp_path: Path) -> None:

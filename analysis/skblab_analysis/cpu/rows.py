@@ -41,14 +41,31 @@ class TimesRow(Times, OfRow):
     rate: Annotated[Whole, Column("packets/s", "Rate that was asked for.")]
 
 
+class Interval(Times):
+    """What one CPU did in a part of a trial: from `begin` to `end`, since it was first read."""
+
+    begin: Annotated[Whole, Column("ns", "When it begins, since the trial's first reading.")]
+    end: Annotated[Whole, Column("ns", "When it ends.")]
+
+
+class IntervalRow(Interval, OfRow):
+    """What one CPU did in a part of a trial, and of which trial."""
+
+    rate: Annotated[Whole, Column("packets/s", "Rate that was asked for.")]
+
+
 class Worked(OfTrial):
-    """A trial of CPU time: packets put out and forwarded, rates a second, and each CPU's times."""
+    """A trial of CPU time: packets put out and forwarded, rates a second, and each CPU's times.
+
+    `intervals` are what they did in its parts, if they were read more often.
+    """
 
     rate: Positive
     tried: Whole
     forwarded: Whole
     offered_rate: Real
     times: tuple[Times, ...]
+    intervals: tuple[Interval, ...] = ()
 
     @property
     def per_packet(self) -> float:
@@ -66,6 +83,8 @@ class Worked(OfTrial):
             raise RefusedError(f"of {self.tried} packets none was forwarded")
         for cpu in self.times:
             yield TimesRow(**self.head(trial), rate=self.rate, **dict(cpu))
+        for part in self.intervals:
+            yield IntervalRow(**self.head(trial), rate=self.rate, **dict(part))
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,7 @@ class Trial(AtRate):
     traffic: str
     forwarded: int
     times: tuple[Times, ...]
+    intervals: tuple[Interval, ...] = ()
 
     def per_packet(self, name: str = "busy") -> float:
         """Return one of its times a packet, in ns, all CPUs together."""
@@ -89,14 +109,17 @@ class Trial(AtRate):
         return len(self.times) * TICK_NS / (self.per_packet() * self.forwarded or 1)
 
 
-def trials(rows: Iterable[TimesRow], of: Iterable[TrialRow]) -> list[Trial]:
-    """Return the good trials of CPU time, from rows of both tables."""
-    times = by_trial(rows)
+def trials(
+    rows: Iterable[TimesRow], of: Iterable[TrialRow], parts: Iterable[IntervalRow] = ()
+) -> list[Trial]:
+    """Return the good trials of CPU time, from rows of these tables."""
+    times, intervals = by_trial(rows), by_trial(parts)
     return [
         Trial(
             **offered_trial(row),
             forwarded=row.forwarded,
             times=tuple(times[row.trial]),
+            intervals=tuple(intervals.get(row.trial, ())),
         )
         for row in of
         if row.state == "good" and row.trial in times and row.rate and row.forwarded
@@ -121,6 +144,12 @@ TABLES = (
         TimesRow,
         "cpu",
         "what one CPU of the device under test did while packets were offered at a rate",
+        later=True,
+    ),
+    Table(
+        IntervalRow,
+        "cpu_intervals",
+        "what one CPU did in a part of a trial of CPU time, where `every_seconds` asks for it",
         later=True,
     ),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Change, FalseAlarms, Sample
-from skblab_analysis.cpu.rows import Times, TimesRow, Trial, trials
+from skblab_analysis.cpu.rows import IntervalRow, Times, TimesRow, Trial, trials
 from skblab_analysis.latency.summary import in_order
 from skblab_analysis.load import Run, once
 
@@ -28,6 +28,14 @@ class Share:
     def busy(self) -> float:
         """Both."""
         return self.interrupts + self.others
+
+
+def share_of(spent: Sequence[Times]) -> Share:
+    """Return the parts of a CPU's time in all of these together."""
+    whole = sum(times.busy + times.idle + times.steal for times in spent) or 1
+    interrupts = sum(times.interrupt + times.softirq for times in spent)
+    busy = sum(times.busy for times in spent)
+    return Share(interrupts / whole, (busy - interrupts) / whole)
 
 
 @dataclass(frozen=True)
@@ -48,19 +56,18 @@ class Usage:
         by_cpu: dict[int, list[Times]] = {}
         for times in (times for trial in self.trials for times in trial.times):
             by_cpu.setdefault(times.cpu, []).append(times)
-        found = {}
-        for cpu, spent in sorted(by_cpu.items()):
-            whole = sum(times.busy + times.idle + times.steal for times in spent) or 1
-            interrupts = sum(times.interrupt + times.softirq for times in spent)
-            busy = sum(times.busy for times in spent)
-            found[cpu] = Share(interrupts / whole, (busy - interrupts) / whole)
-        return found
+        return {cpu: share_of(spent) for cpu, spent in sorted(by_cpu.items())}
 
     @property
     def by_cpu(self) -> dict[int, float]:
         """What part of its time each CPU was busy; of those that were."""
         busy = {cpu: part.busy for cpu, part in self.shares.items()}
         return {cpu: part for cpu, part in busy.items() if part}
+
+    @property
+    def over_time(self) -> Trial | None:
+        """The first block, of those that kept the rate, in which CPUs were read more often."""
+        return next((trial for trial in self.trials if trial.kept and trial.intervals), None)
 
     @property
     def sample(self) -> Sample:
@@ -86,7 +93,7 @@ class CpuSummary:
 @once
 def of(run: Run) -> list[CpuSummary]:
     """Return the CPU time of a run's packets, of each traffic and rate."""
-    found = run.in_order(trials(run.rows(TimesRow), run.trials))
+    found = run.in_order(trials(run.rows(TimesRow), run.trials, run.rows(IntervalRow)))
     kinds = in_order([(trial.traffic, trial.rate) for trial in found])
     return [
         _summary(

@@ -71,6 +71,8 @@ class Shown:
     title: str
     columns: list[str]
     rows: tuple[Cells, ...]
+    by_setting: bool
+    by_time: bool
 
 
 def _section(summary: CpuSummary, place: int) -> Section:
@@ -91,10 +93,15 @@ def _section(summary: CpuSummary, place: int) -> Section:
         Cells(name=usage.setting, figures=cells, strong=usage.setting == summary.baseline)
         for usage, cells in zip(summary.usages, figures, strict=True)
     )
-    shown = Shown(suffix(place), at_rate(summary), columns, rows)
-    drawn = heat.picture(summary, f"cpus{suffix(place)}")
-    pictures = (_picture(summary, suffix(place)), *([drawn] if drawn else []))
-    return Section("cpu/section.html.j2", shown, pictures)
+    by_setting = heat.picture(summary, f"cpus{suffix(place)}")
+    by_time = heat.over_time(summary, f"cpus-time{suffix(place)}")
+    drawn = tuple(filter(None, (by_setting, by_time)))
+    shown = Shown(
+        *(suffix(place), at_rate(summary), columns, rows),
+        by_setting=by_setting is not None,
+        by_time=by_time is not None,
+    )
+    return Section("cpu/section.html.j2", shown, (_picture(summary, suffix(place)), *drawn))
 
 
 def _picture(summary: CpuSummary, of_it: str) -> Picture:
@@ -255,7 +262,7 @@ def _samples(found: CpuSummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for found in of(run) for one in _samples(found)],
-    depends={"cpu.seconds": 10.0},
+    depends={"cpu.seconds": 10.0, "cpu.every_seconds": None},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
