@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import page_checks
 import pytest
+import test_latency
 from test_report import fake_gnuplot
 from test_tables import text
 
 from skblab_analysis.base.certainty import Change, Difference
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.exact.rows import ExactTrial
-from skblab_analysis.formats.published_rates import (
-    PublishedRate,
+from skblab_analysis.formats.published_study import (
+    Published,
     PublishedStudy,
     of_parameters,
     parameters,
@@ -31,10 +33,10 @@ STUDY = PublishedStudy(
     "J. Doe (2015)",
     "his router was another one",
     {
-        "slower": PublishedRate(1000, 600),
-        "as before": PublishedRate(1000, 1005),
-        "faster": PublishedRate(1000, 1100),
-        "not run": PublishedRate(1000, 1),
+        "slower": Published(1000, 600),
+        "as before": Published(1000, 1005),
+        "faster": Published(1000, 1100),
+        "not run": Published(1000, 1),
     },
 )
 # Instructions of the path and the tester; 1 000 of them are the tester's.
@@ -135,6 +137,9 @@ def test_a_study_travels_in_the_plan() -> None:
     # One that does not say what differs.
     short = PublishedStudy("x", "", {})
     assert of_parameters(parameters(short)) == short
+    late = {"slow": {"mean": Published(10, 15), "anomalies from 250 us": Published(8, 2)}}
+    delays = replace(short, latency=late, rates={"mean": Published(1, 2)})
+    assert of_parameters(parameters(delays)) == delays
     # Half of a setting's rates is none.
     assert of_parameters({"study": "x", "published with y": 3}) == short
 
@@ -143,6 +148,8 @@ def test_a_study_travels_in_the_plan() -> None:
 def test_a_rate_that_is_none_is_said(wrong: str | int) -> None:
     with pytest.raises(RecordError, match=r"published with y is .*: expected frames a second"):
         of_parameters({"study": "x", "published before y": 3, "published with y": wrong})
+    with pytest.raises(RecordError, match=r"published mean with y is .*: expected a figure above"):
+        of_parameters({"study": "x", "published mean with y": wrong})
 
 
 @pytest.mark.parametrize(
@@ -174,3 +181,78 @@ def test_what_is_not_significant_is_in_brackets(tmp_path: Path) -> None:
     printed = "\n".join(text(table) for table in of_run(run.folder))
     [line] = [one for one in printed.splitlines() if one.startswith("slower") and "differs" in one]
     assert "(" in line
+
+
+def of_delays(results: Path, figures: dict[str, Published], late: dict[str, int]) -> Run:
+    """Return a run of latency, in which so many packets of a setting are late, two blocks each."""
+    known = PublishedStudy("J. Doe (2015)", "his was faster", {}, {"slow": figures})
+    plan = Plan(
+        experiment="late",
+        question="Which is late?",
+        seed=1,
+        baseline="baseline",
+        parameters={"testbed": "netns", **parameters(known)},
+    )
+    folder = RunFolder.create(results, "late", plan, synthetic=True)
+    for boot in range(2):
+        for setting, base in (("baseline", 40_000), ("slow", 60_000)):
+            values = test_latency.latencies(base + boot, late[setting])
+            folder.record(test_latency.trial(setting, boot, values))
+        # What was not sent at the rate says nothing.
+        folder.record(test_latency.trial("slow", 2 + boot, [7] * 100, took=99.0))
+    return load(folder.path)
+
+
+LATE = {
+    "min": Published(10, 11),
+    "mean": Published(20, 30),
+    "max": Published(1000, 500),
+    "anomalies from 250 us": Published(100, 900),
+}
+
+
+def test_latency_is_beside_what_was_published(tmp_path: Path) -> None:
+    run = of_delays(tmp_path, LATE, {"baseline": 4, "slow": 8})
+    [found] = of(run)
+    assert (found.measure, found.rate, found.missing) == ("latency", 1000, ())
+    rows = {row.figure: row for row in found.rows}
+    assert list(rows) == list(LATE)
+    assert rows["min"].ours == pytest.approx(0.5, abs=1e-4)
+    assert rows["min"].significant and rows["min"].agrees
+    # 800 us are the longest of both, which is no change; the study had half of it.
+    assert (rows["max"].ours, rows["max"].agrees) == (0.0, False)
+    # Late packets at the end are one anomaly, of each block of either.
+    assert rows["anomalies from 250 us"].ours == 0.0
+    assert found.rank_correlation is None
+    printed = "\n".join(text(table) for table in of_run(run.folder))
+    assert "Changes of latency: J. Doe (2015) and ours (by latency, IPv4, 64 bytes" in " ".join(
+        printed.split()
+    )
+    [line] = [one for one in printed.splitlines() if one.startswith("slow: min")]
+    assert line.replace("\N{NO-BREAK SPACE}", " ").split()[2:] == [
+        "+10.0",
+        "%",
+        "+50.0",
+        "%",
+        "agrees",
+    ]
+    said = " ".join(findings.sentences(run))
+    assert "Of 4 figures 2 change in the direction that J. Doe (2015) published" in said
+    assert "It differs for slow: max and slow: anomalies from 250 us." in said
+    page = build_report(run.folder, fake_gnuplot)
+    page_checks.check(page)
+    assert "how often so many packets in a row were late" in " ".join(page.read_text().split())
+    [figure] = [
+        one
+        for one in summary.of_run(run.folder, page).figures
+        if one.figure == "published change of max"
+    ]
+    assert (figure.setting, figure.rate, figure.value) == ("slow", 1000, -0.5)
+
+
+def test_without_an_anomaly_of_the_baseline_none_is_compared(tmp_path: Path) -> None:
+    run = of_delays(tmp_path, LATE, {"baseline": 0, "slow": 8})
+    [found] = of(run)
+    assert found.missing == ("anomalies from 250 us",)
+    assert "anomalies from 250 us" not in {row.figure for row in found.rows}
+    assert any("there are no anomalies from 250 us" in one for one in findings.unseen(run))

@@ -22,7 +22,7 @@ from skblab.sweep.progress import Key
 from skblab.sweep.request import SHIPPED, Request, make_plan
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats.published_rates import of_parameters
+from skblab_analysis.formats.published_study import of_parameters
 
 FILE = """
 name = "few"
@@ -320,10 +320,22 @@ def test_a_study_changes_nothing_of_what_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("study", "published", "why"),
     [
-        ("", PUBLISHED, "setting 'strict' has published rates: expected [study]"),
-        (OF_A_STUDY, "", "study: no [[setting]] has rates that it published"),
+        ("", PUBLISHED, "setting 'strict' has published figures: expected [study]"),
+        (OF_A_STUDY, "", "study: no [[setting]] has figures that it published"),
         (OF_A_STUDY, "published = [1, 0]\n", "greater than 0"),
         (OF_A_STUDY, "published = [1]\n", "published"),
+        (
+            OF_A_STUDY,
+            "published_latency = { mean = [2, 1] }\n",
+            "published_latency has 'mean': expected measure.latency as well",
+        ),
+        (
+            OF_A_STUDY,
+            'published_latency = { "anomalies from 9 us" = [2, 1] }\n'
+            "[measure.latency]\nrates = [1]\n",
+            "expected 9 in measure.latency.late_us as well",
+        ),
+        (OF_A_STUDY, "published_latency = { median = [2, 1] }\n", "published_latency"),
     ],
 )
 def test_a_study_without_rates_is_refused(
@@ -344,3 +356,14 @@ def test_a_study_of_ours_travels_to_the_report(file: Path) -> None:
     # The study's rates: chapters 6.3 and 6.4, frames a second.
     assert {rate.before for rate in found.rates.values()} == {5_800_000}
     assert all(0.5 < rate.change + 1 <= 1 for rate in found.rates.values())
+
+
+def test_a_study_of_delays_travels_to_the_report() -> None:
+    request = Request(file=str(TREE / "runners/studies/dybvik-2023.toml"))
+    found = of_parameters(dict(request.record(request.plan()).parameters))
+    assert found is not None and found.name == "A. Dybvik (2023)" and not found.rates
+    [(setting, latency)] = found.latency.items()
+    assert setting == "real-time kernel, rings of 256"
+    # Table 4.1: one of five figures is larger with it.
+    assert [name for name, one in latency.items() if one.change > 0] == ["min"]
+    assert latency["anomalies from 250 us"].with_it == 190

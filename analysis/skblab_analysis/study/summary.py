@@ -1,26 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Changes of the rate by setting, published and ours, and how far they agree.
+"""Changes of rate and latency by setting, published and ours, and how far they agree.
 
 Of counted instructions our rate is that of a processor that takes as long for each of them: with a
 path that is longer by a share s, 1 / (1 + s) of the rate. Two changes agree in their direction if
 both are of one sign, or both within `NONE`. The order of settings agrees by Spearman's rank
-correlation, in which all changes within `NONE` are one.
+correlation, in which all changes within `NONE` are one. Figures of latency are over all blocks that
+kept the rate, and whether they differ is decided block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.exact import view as exact
-from skblab_analysis.formats.published_rates import PublishedStudy, of_parameters
+from skblab_analysis.formats.published_study import (
+    PublishedStudy,
+    of_parameters,
+    threshold_us,
+)
+from skblab_analysis.latency import summary as latency
+from skblab_analysis.latency.summary import Arrived, Delay, LatencySummary
 from skblab_analysis.load import Run, once
 from skblab_analysis.throughput import view as throughput
 
 # Measures that say something of rates.
 RATES = (exact.VIEW, throughput.VIEW)
+LATENCY = "latency"
 # A change that is less than that, either way, is none: studies round their rates to about as much.
 NONE = 0.01
 # Fewer settings that change something have no order to speak of.
@@ -29,15 +38,21 @@ LEAST_RANKED = 5
 
 @dataclass(frozen=True)
 class Beside:
-    """A setting's change of the rate, published and ours, as shares of the baseline's rate.
+    """A setting's change of a figure, published and ours, as shares of the baseline's.
 
-    `significant` is whether ours is; None: not known.
+    `significant` is whether ours is; None: not known. `figure` is empty of the rate.
     """
 
     setting: str
     published: float
     ours: float
     significant: bool | None
+    figure: str = ""
+
+    @property
+    def name(self) -> str:
+        """The setting, and which figure of latency."""
+        return f"{self.setting}: {self.figure}" if self.figure else self.setting
 
     @property
     def agrees(self) -> bool:
@@ -47,22 +62,32 @@ class Beside:
 
 @dataclass(frozen=True)
 class StudySummary:
-    """A study beside what one measure says of one traffic."""
+    """A study beside what one measure says of one traffic, at one rate if it has one.
+
+    `missing` are figures of latency of which our baseline has none.
+    """
 
     study: PublishedStudy
     measure: str
     figure: str
     traffic: str
     rows: tuple[Beside, ...]
+    rate: int | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def agreeing(self) -> int:
-        """How many settings agree in their direction."""
+        """How many rows agree in their direction."""
         return sum(row.agrees for row in self.rows)
 
     @property
     def rank_correlation(self) -> float | None:
-        """Spearman's, from -1 to 1; None of too few settings, or where all changes are alike."""
+        """Spearman's, from -1 to 1; None of too few settings, or where all changes are alike.
+
+        Figures of latency are of different kinds, and have no order.
+        """
+        if self.measure == LATENCY:
+            return None
         published = [row.published * abs(direction(row.published)) for row in self.rows]
         ours = [row.ours * abs(direction(row.ours)) for row in self.rows]
         changing = sum(change != 0 for change in published)
@@ -99,7 +124,7 @@ def of(run: Run) -> list[StudySummary]:
                     rows=rows,
                 )
             )
-    return found
+    return [*found, *_of_latency(study, latency.of(run))]
 
 
 def _rows(study: PublishedStudy, comparison: Comparison) -> Iterator[Beside]:
@@ -116,3 +141,92 @@ def _rate_change(comparison: Comparison, difference: Difference) -> float | None
     if share is None or comparison.more_is_better:
         return share
     return 1 / (1 + share) - 1 if share > -1 else None
+
+
+def _of_latency(study: PublishedStudy, found: Sequence[LatencySummary]) -> Iterator[StudySummary]:
+    """Yield what is published of latency beside ours, of each traffic and rate."""
+    for summary in found if study.latency else ():
+        if summary.baseline is None:
+            continue
+        rows, missing = [], []
+        first, *others = (_kept(delay) for delay in summary.delays)
+        for delay in others:
+            for figure, published in study.latency.get(delay.setting, {}).items():
+                before, with_it = _figure(first, figure), _figure(delay, figure)
+                if with_it is None or not before:
+                    missing.append(figure)
+                    continue
+                rows.append(
+                    Beside(
+                        delay.setting,
+                        published.change,
+                        with_it / before - 1,
+                        _significant(first, delay, figure),
+                        figure,
+                    )
+                )
+        if rows or missing:
+            yield StudySummary(
+                study=study,
+                measure=LATENCY,
+                figure="",
+                traffic=summary.traffic,
+                rows=tuple(rows),
+                rate=summary.rate,
+                missing=tuple(dict.fromkeys(missing)),
+            )
+
+
+def _kept(delay: Delay) -> Delay:
+    return Delay(delay.setting, tuple(trial for trial in delay.trials if trial.kept))
+
+
+def _figure(delay: Delay, figure: str) -> float | None:
+    """Return a figure over all blocks: a time in ns, or anomalies per packet; None: not known."""
+    if not delay.trials or not delay.latency.count:
+        return None
+    match figure:
+        case "min":
+            return delay.latency.minimum
+        case "mean":
+            return delay.latency.mean
+        case "max":
+            return delay.latency.maximum
+    runs = [found for trial in delay.trials if (found := _runs(trial, figure)) is not None]
+    packets = sum(of for _, of in runs)
+    return sum(count for count, _ in runs) / packets if packets else None
+
+
+def _runs(trial: Arrived, figure: str) -> tuple[int, int] | None:
+    """Return a trial's anomalies from that threshold, and its packets; None: it has no such."""
+    from_us = threshold_us(figure)
+    return next(
+        (
+            (late.runs, late.packets)
+            for late in trial.lateness
+            if from_us is not None and late.threshold_ns == from_us * 1000
+        ),
+        None,
+    )
+
+
+def _significant(first: Delay, other: Delay, figure: str) -> bool | None:
+    """Return whether a figure differs, block by block; None: not known."""
+    found: Difference | None
+    if threshold_us(figure) is not None:
+        counted = [
+            {trial.block: runs for trial in delay.trials if (runs := _runs(trial, figure))}
+            for delay in (first, other)
+        ]
+        found = certainty.difference_of_shares(*counted)
+    else:
+        times = [
+            {
+                trial.block: time
+                for trial in delay.trials
+                if (time := _figure(Delay(delay.setting, (trial,)), figure))
+            }
+            for delay in (first, other)
+        ]
+        found = certainty.difference(*times, relative=True)
+    return None if found is None else found.significant

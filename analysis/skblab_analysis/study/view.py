@@ -12,12 +12,15 @@ from rich.table import Table
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import joined, number, share
 from skblab_analysis.formats.summary import Figure
-from skblab_analysis.study.summary import Beside, StudySummary, of
+from skblab_analysis.study.summary import LATENCY, Beside, StudySummary, of
 from skblab_analysis.view import Cells, Section, View, suffix
 
 COLUMNS = ("published", "ours", "direction")
-TITLE = "Changes of the rate"
-MEASURED = {"instructions": "by instructions per packet", "throughput": "by throughput"}
+MEASURED = {
+    "instructions": "by instructions per packet",
+    "throughput": "by throughput",
+    LATENCY: "by latency",
+}
 
 
 def _cells(row: Beside) -> tuple[str, ...]:
@@ -30,7 +33,13 @@ def _cells(row: Beside) -> tuple[str, ...]:
 
 
 def _about(summary: StudySummary) -> str:
-    return ", ".join(filter(None, (MEASURED[summary.measure], _goal(summary), summary.traffic)))
+    rate = f"{number(summary.rate)} packets/s" if summary.rate else ""
+    parts = (MEASURED[summary.measure], _goal(summary), summary.traffic, rate)
+    return ", ".join(filter(None, parts))
+
+
+def _title(summary: StudySummary) -> str:
+    return "Changes of latency" if summary.measure == LATENCY else "Changes of the rate"
 
 
 def _goal(summary: StudySummary) -> str:
@@ -42,13 +51,13 @@ def tables(found: Sequence[StudySummary], identical: Collection[str] = ()) -> li
     made = []
     for summary in found:
         table = titled(
-            f"{TITLE}: {escape(summary.study.name)} and ours ({escape(_about(summary))})"
+            f"{_title(summary)}: {escape(summary.study.name)} and ours ({escape(_about(summary))})"
         )
         table.add_column("setting", overflow="fold")
         for column in COLUMNS:
             table.add_column(column, justify="right", no_wrap=True)
         for row in summary.rows:
-            table.add_row(named(row.setting, identical), *_cells(row))
+            table.add_row(named(row.name, identical), *_cells(row))
         made.append(table)
     return made
 
@@ -66,6 +75,8 @@ class Shown:
     said: str
     counted: bool
     ranked: bool
+    changes: str
+    times: bool
 
 
 def _section(summary: StudySummary, place: int) -> Section:
@@ -75,10 +86,12 @@ def _section(summary: StudySummary, place: int) -> Section:
         title=_about(summary),
         differs=summary.study.differs,
         columns=list(COLUMNS),
-        rows=tuple(Cells(name=row.setting, figures=_cells(row)) for row in summary.rows),
+        rows=tuple(Cells(name=row.name, figures=_cells(row)) for row in summary.rows),
         said=_said(summary),
         counted=summary.measure == "instructions",
         ranked=summary.rank_correlation is not None,
+        changes=_title(summary),
+        times=summary.measure == LATENCY,
     )
     return Section("study/section.html.j2", shown)
 
@@ -86,8 +99,10 @@ def _section(summary: StudySummary, place: int) -> Section:
 def _said(summary: StudySummary) -> str:
     """Return how far the study and ours agree."""
     count = len(summary.rows)
+    settings = "figures" if summary.measure == LATENCY else "settings"
+    change = "change" if summary.measure == LATENCY else "change the rate"
     said = (
-        f"Of {number(count)} settings {number(summary.agreeing)} change the rate in the direction "
+        f"Of {number(count)} {settings} {number(summary.agreeing)} {change} in the direction "
         f"that {summary.study.name} published, {_about(summary)}"
     )
     rank = summary.rank_correlation
@@ -99,7 +114,7 @@ def sentences(found: Sequence[StudySummary]) -> list[str]:
     said = []
     for summary in found:
         said.append(f"{_said(summary)}.")
-        wrong = [row.setting for row in summary.rows if not row.agrees]
+        wrong = [row.name for row in summary.rows if not row.agrees]
         if wrong:
             said.append(f"It differs for {joined(wrong)}.")
     return said
@@ -109,20 +124,26 @@ def _figures(summary: StudySummary) -> Iterator[Figure]:
     for row in summary.rows:
         yield Figure(
             measure=summary.measure,
-            figure="published change of the rate",
+            figure=f"published change of {row.figure or 'the rate'}",
             part=_goal(summary),
             unit="1",
             setting=row.setting,
             traffic=summary.traffic,
-            rate=None,
+            rate=summary.rate,
             value=row.published,
             blocks=0,
         )
 
 
 def _unseen(found: Sequence[StudySummary]) -> list[str]:
+    missing = [
+        f"{_about(one)}: with the baseline there are no {joined(list(one.missing))}: what the "
+        "study published of that is not compared."
+        for one in found
+        if one.missing
+    ]
     differs = {one.study.name: one.study.differs for one in found if one.study.differs}
-    return [f"What differs from {name}: {text}" for name, text in differs.items()]
+    return [*missing, *(f"What differs from {name}: {text}" for name, text in differs.items())]
 
 
 VIEW = View(

@@ -38,6 +38,7 @@ from skblab.knobs.sysctl import Sysctl
 from skblab.knobs.values import PLAIN, Knobs, Name, PlainName, Value, flat, text
 from skblab.sweep import kept
 from skblab.sweep.measure.base import Sections
+from skblab.sweep.measure.latency import Latency
 from skblab.sweep.measures import MEASURES, PARTS, measures, parts
 from skblab.sweep.planned import TESTER
 from skblab.testbeds.asked import Needs, Traffic
@@ -45,6 +46,7 @@ from skblab_analysis.base import textfile, tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import Finite
 from skblab_analysis.base.whole import Whole
+from skblab_analysis.formats.published_study import LATENCY, threshold_us
 from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
 
@@ -153,6 +155,13 @@ class Setting(Finite):
             "this setting"
         ),
     ] = None
+    published_latency: Annotated[
+        dict[Annotated[str, Field(pattern=f"^({LATENCY})$")], tuple[Rate, Rate]] | None,
+        Field(
+            description="likewise of latency: `min`, `mean` and `max` in us, and how many "
+            "`anomalies from N us`, N being one of `late_us`"
+        ),
+    ] = None
 
     @field_validator("name")
     @classmethod
@@ -249,13 +258,28 @@ class Experiment(Finite):
 
     @model_validator(mode="after")
     def _of_a_study(self) -> Experiment:
-        published = [setting.name for setting in self.setting if setting.published]
+        published = [
+            setting.name
+            for setting in self.setting
+            if setting.published or setting.published_latency
+        ]
         if published and self.study is None:
             raise ValueError(
-                f"setting {published[0]!r} has published rates: expected [study] with its name"
+                f"setting {published[0]!r} has published figures: expected [study] with its name"
             )
         if self.study is not None and not published:
-            raise ValueError("study: no [[setting]] has rates that it published (`published`)")
+            raise ValueError(
+                "study: no [[setting]] has figures that it published (`published` or "
+                "`published_latency`)"
+            )
+        asked = self.measure.get(Latency)
+        for figure in (name for one in self.setting for name in one.published_latency or ()):
+            late = threshold_us(figure)
+            if asked is None or (late is not None and late not in asked.late_us):
+                wanted = (
+                    "measure.latency" if asked is None else f"{late} in measure.latency.late_us"
+                )
+                raise ValueError(f"published_latency has {figure!r}: expected {wanted} as well")
         return self
 
     @model_validator(mode="after")

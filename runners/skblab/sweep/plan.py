@@ -38,6 +38,7 @@ FIRST = frozenset(("throughput", "rfc2544", "latency", "layers"))
 LATER: Mapping[str, Mapping[str, object]] = {
     "latency": {"cut_seconds": None},
     "layers": {"late_us": None, "late_run": 1},
+    "cpu": {"every_seconds": None},
 }
 
 
@@ -66,7 +67,7 @@ class Plan:
         # What a study published changes nothing of what is run.
         del experiment["study"]
         for setting in experiment["setting"]:
-            del setting["published"]
+            del setting["published"], setting["published_latency"]
         boots = [_digested(boot) for boot in self.boots]
         whole = json.dumps({"experiment": experiment, "boots": boots}, sort_keys=True)
         return hashlib.sha256(whole.encode()).hexdigest()[:16]

@@ -37,8 +37,8 @@ from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.base.words import counted, rough_time
-from skblab_analysis.formats import published_rates
-from skblab_analysis.formats.published_rates import PublishedRate, PublishedStudy
+from skblab_analysis.formats import published_study
+from skblab_analysis.formats.published_study import Published, PublishedStudy
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.runfolder import RunFolder
 
@@ -274,12 +274,19 @@ class Request:
             parameters["minutes"] = self.minutes
         if experiment.study is not None:
             rates = {
-                setting.name: PublishedRate(*setting.published)
+                setting.name: Published(*setting.published)
                 for setting in experiment.setting
                 if setting.published
             }
-            study = PublishedStudy(experiment.study.name, experiment.study.differs, rates)
-            parameters |= published_rates.parameters(study)
+            latency = {
+                setting.name: {
+                    figure: Published(*both) for figure, both in setting.published_latency.items()
+                }
+                for setting in experiment.setting
+                if setting.published_latency
+            }
+            study = PublishedStudy(experiment.study.name, experiment.study.differs, rates, latency)
+            parameters |= published_study.parameters(study)
         again += [] if self.scale is None else [f"--scale {self.scale:g}"]
         again += [] if self.minutes is None else [f"--minutes {self.minutes:g}"]
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
