@@ -128,6 +128,27 @@ def test_flows_of_several_hosts_run_at_once(lab: LabRoot, tmp_path: Path) -> Non
 
 
 @pytest.mark.labroot
+def test_frames_of_devices_beside_udp_sockets(skblab: Skblab, lab: LabRoot, tmp_path: Path) -> None:
+    def asked(name: str) -> str:
+        return f'[[setting]]\nname = "{name}"\nflow = {{ sockets = "{name}" }}\n'
+
+    # A device has one socket of AF_XDP: that takes a file with one flow.
+    all_at_once, one = tmp_path / "all.toml", tmp_path / "one.toml"
+    all_at_once.write_text(FILE + asked("udp") + asked("packet"))
+    one.write_text(FILE[: FILE.index('[[flow]]\nname = "back"')] + asked("udp") + asked("xdp"))
+    for file, flows in ((all_at_once, 3), (one, 1)):
+        results = tmp_path / file.stem
+        done = skblab("traffic", "run", str(file), env={"SKBLAB_RESULTS": str(results)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        [folder] = results.iterdir()
+        run = load(folder)
+        assert {row.state for row in run.trials} == {"good"}
+        arrived = {(row.setting, row.traffic): (row.sent, row.lost) for row in run.trials}
+        assert len(arrived) == 2 * flows
+        assert set(arrived.values()) == {(500, 0)}, arrived
+
+
+@pytest.mark.labroot
 def test_tcp_of_all_kinds_runs_beside_packets(skblab: Skblab, lab: LabRoot, tmp_path: Path) -> None:
     kinds = {
         "new": 'kind = "connections"\nconnections = 4\nport = 5820\nclose = "client"',

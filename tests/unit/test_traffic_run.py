@@ -71,6 +71,7 @@ def host(name: str, number: int) -> Host:
         cast(Transport, None),
         f"/{name}/skblab-traffic",
         {4: f"192.0.2.{number}", 6: "2001:db8::2"},
+        "eth0",
         f"02:00:00:00:01:0{number}",
     )
 
@@ -191,7 +192,17 @@ def test_pktgen_sends_from_its_hosts_port(more: dict[str, object], words: str) -
     source, target = ("2001:db8::2",) * 2 if asked.family == 6 else ("192.0.2.1", "192.0.2.2")
     assert {f"family={asked.family}", f"from={source}", f"to={target}"} <= set(found.sender)
     # It is for no socket: what would answer it is the stack.
-    assert found.receiver[-2:] == ["--device", "eth0"]
+    assert "--device eth0" in " ".join(found.receiver)
+
+
+@pytest.mark.parametrize(("sockets", "xdp"), [("packet", False), ("xdp", True)])
+def test_frames_are_of_both_hosts_ports(sockets: str, xdp: bool) -> None:
+    found = ends.ends(flow(sockets=sockets, batch=64), host("a", 1), host("b", 2), "one")
+    assert "--device eth0 --mac 02:00:00:00:01:02 --from 192.0.2.1" in " ".join(found.sender)
+    assert "--device eth0" in " ".join(found.receiver)
+    assert ("--xdp" in found.sender, "--xdp" in found.receiver) == (xdp, xdp)
+    plain = ends.ends(flow(), host("a", 1), host("b", 2), "one")
+    assert not {"--device", "--xdp"} & {*plain.sender, *plain.receiver}
 
 
 def test_all_that_pktgen_is_asked_for_are_words_of_the_generator(tmp_path: Path) -> None:
@@ -320,6 +331,31 @@ def test_settings_of_a_kernel_come_after_one_another() -> None:
             "rate = 1000",
             'segment = true\nsize = "uniform:16,99"',
             "segment: expected one number of bytes as size or frame",
+        ),
+        (
+            "rate = 1000",
+            'segment = true\nsockets = "xdp"',
+            'segment with sockets = "xdp": expected one of them',
+        ),
+        (
+            "rate = 1000",
+            'rate = 1000\nsockets = "xdp"\n'
+            '[[flow]]\nname = "back"\nfrom = "b"\nto = "a"\nsockets = "xdp"',
+            "'as it stands': two flows have AF_XDP at 'a': expected one at most",
+        ),
+        ("rate = 1000", 'by = "pktgen"\nsockets = "xdp"', 'sockets with by = "pktgen": expected'),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"], device = "eth1" }\n'
+            'b = { ssh = "b", address = ["192.0.2.2"], device = "eth1" }\n'
+            '[[setting]]\nname = "frames"\nflow = { sockets = "packet" }',
+            "sockets = \"packet\" takes frames of devices: expected mac of 'b' in [hosts]",
+        ),
+        (
+            "repeats = 2",
+            'repeats = 2\n[hosts]\na = { ssh = "a", address = ["192.0.2.1"], device = "eth1" }\n'
+            'b = { ssh = "b", address = ["192.0.2.2"], mac = "02:00:00:00:00:0g" }',
+            "mac",
         ),
         ('{ realtime = "fifo:50" }', "{ frame = 20 }", "'real time': flow.frame: "),
         ("rate = 1000", 'realtime = "fifo:100"', "'fifo:100': expected fifo:PRIORITY"),

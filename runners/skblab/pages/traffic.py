@@ -107,6 +107,20 @@ Packets that the receiver drops say nothing of the network: give the receiver mo
 (`net.core.rmem_max`), a CPU of its own (`receiver_cpu`), or real time. Where the receiver looks at
 a device, it counts every frame that found no room, so `dropped` has no more than are missing.
 
+## Packet sockets and AF_XDP
+
+With `sockets = "packet"` both ends use Ethernet frames of their devices, around the UDP sockets of
+their kernels; with `sockets = "xdp"` they use AF_XDP there. Both take root. On a device AF_XDP has
+one socket, so that a host is an end of one such flow at most. The kernel cuts no batches there:
+`segment` is refused. Of machines, `[hosts]` says which devices these are:
+
+    [hosts]
+    a = { ssh = "root@a", address = ["192.0.2.1"], device = "eth1", mac = "02:00:00:00:00:01" }
+    b = { ssh = "root@b", address = ["192.0.2.2"], device = "eth1", mac = "02:00:00:00:00:02" }
+
+`mac` is the Ethernet address that frames for the machine go to: its device's, or that of a router
+in between.
+
 ## Flows by pktgen
 
 With `by = "pktgen"` the kernel's generator sends, from the port of the sender's namespace. It takes

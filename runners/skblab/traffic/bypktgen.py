@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from skblab.testbeds.base import CHECKSUM_BYTES, NANOSECONDS, counts
 from skblab.traffic.flow import Flow
-from skblab.traffic.hosts import BY_PKTGEN, PORT, Host
+from skblab.traffic.hosts import BY_PKTGEN, Host
 from skblab_analysis.formats.pathlat import SenderDocument
 
 # What generator.sh prints.
@@ -19,7 +19,7 @@ MICROSECONDS = 1_000_000
 def argv(flow: Flow, sender: Host, receiver: Host, count: int | None, limit: float) -> list[str]:
     """Return the command; it ends after `limit` seconds, or earlier if `count` packets are sent."""
     words: dict[str, object] = {
-        "device": PORT,
+        "device": sender.device,
         "mac": receiver.mac,
         "family": flow.family,
         "from": sender.addresses[flow.family],

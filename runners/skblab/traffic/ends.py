@@ -11,7 +11,7 @@ from skblab.machine.transport.base import Done
 from skblab.traffic import bypktgen, generators
 from skblab.traffic.clock_lines import Line
 from skblab.traffic.flow import Between, Flow
-from skblab.traffic.hosts import PORT, Host
+from skblab.traffic.hosts import Host
 from skblab.traffic.tcp import COMMANDS, OF_KIND, TcpFlow
 from skblab_analysis.base.checked import parse
 from skblab_analysis.formats.pathlat import ReceiverDocument, SenderDocument
@@ -108,20 +108,29 @@ def _packets(
         "--rcvbuf": RCVBUF,
         **_receives(flow),
     }
+    xdp = ["--xdp"] if flow.sockets == "xdp" else []
+    if flow.of_devices or flow.by == "pktgen":
+        receive["--device"] = receiver.device
+    if flow.of_devices:
+        send |= {
+            "--device": sender.device,
+            "--mac": receiver.mac,
+            "--from": sender.addresses[flow.family],
+        }
     receiving = [
-        *(receiver.program, "receive", *_words(receive)),
+        *(receiver.program, "receive", *_words(receive), *xdp),
         *(["--same-clock"] if clocks == "one" else []),
         *(_told(clocks) if isinstance(clocks, Line) else []),
     ]
     if flow.by == "pktgen":
         return Ends(
-            [*receiving, "--device", PORT],
+            receiving,
             bypktgen.argv(flow, sender, receiver, count, limit),
             lambda head, sent, received: _exchanged(flow, head, bypktgen.document(sent), received),
         )
     return Ends(
         receiving,
-        [sender.program, "send", *_words(send), *(["--segment"] if flow.segment else [])],
+        [sender.program, "send", *_words(send), *(["--segment"] if flow.segment else []), *xdp],
         lambda head, sent, received: _exchanged(
             flow, head, parse(SenderDocument, sent, "the sender's document"), received
         ),

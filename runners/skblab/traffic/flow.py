@@ -58,7 +58,14 @@ Realtime = Annotated[
 LONGEST_SECONDS = 86_400
 PORT = 5000
 # What only our own program does, with what it has where nothing is asked for.
-OWN = {"interval": None, "batch": 1, "segment": False, "spin": 0.0, "realtime": None}
+OWN = {
+    "interval": None,
+    "batch": 1,
+    "segment": False,
+    "spin": 0.0,
+    "realtime": None,
+    "sockets": "udp",
+}
 # Of a frame of pktgen without its payload, by IP version; its own header is the payload's least.
 AROUND = {4: 46, 6: 66}
 LEAST_SIZE = 16
@@ -70,6 +77,8 @@ MOST_PORTS = 64_511
 MOST_RATE = 1_000_000_000
 # And our own program no rate above this.
 MOST_OWN_RATE = 2**32 - 1
+# How packets are sent and received, in words.
+BY_SOCKETS = {"udp": "", "packet": ", by packet sockets", "xdp": ", by AF_XDP"}
 # Keys of which a flow has one at most, and what the two are.
 PACES = {("rate", "interval"): "`rate` is of equal distances, `interval` of any"}
 EXCLUDING = {
@@ -142,6 +151,13 @@ class Flow(Between):
         Literal["skblab-traffic", "pktgen"],
         Field(description="what sends: our own program, or the kernel's generator, in a guest"),
     ] = "skblab-traffic"
+    sockets: Annotated[
+        Literal["udp", "packet", "xdp"],
+        Field(
+            description="what both ends use: UDP sockets, or packet sockets or AF_XDP of their "
+            "devices, which take root"
+        ),
+    ] = "udp"
     ratep: Annotated[
         bool,
         Field(description="pktgen is given `rate`, and not a time in whole nanoseconds"),
@@ -188,6 +204,11 @@ class Flow(Between):
         one_of(self, EXCLUDING)
         if self.segment and self.one_size is None:
             raise ValueError("segment: expected one number of bytes as size or frame")
+        if self.segment and self.of_devices:
+            raise ValueError(
+                f'segment with sockets = "{self.sockets}": expected one of them, the kernel cuts '
+                "batches of UDP sockets alone"
+            )
         if self.by == "pktgen":
             self._fits_pktgen()
         elif self.ratep:
@@ -215,6 +236,11 @@ class Flow(Between):
             )
 
     @property
+    def of_devices(self) -> bool:
+        """Whether our own program sends and receives frames of devices."""
+        return self.sockets != "udp"
+
+    @property
     def one_size(self) -> float | None:
         """The size or frame of all packets; None if they have several."""
         given = next((one for one in (self.frame, self.size) if one is not None), LEAST_SIZE)
@@ -232,5 +258,5 @@ class Flow(Between):
         pace = f"{self.rate}/s" if self.rate else self.interval or "as fast as it goes"
         payload = f"payloads of {self.size or LEAST_SIZE} bytes"
         what = f"frames of {self.frame} bytes" if self.frame else payload
-        by = ", by pktgen" if self.by == "pktgen" else ""
+        by = ", by pktgen" if self.by == "pktgen" else BY_SOCKETS[self.sockets]
         return f"{self.name}, IPv{self.family}, {what}, {pace}{by}"

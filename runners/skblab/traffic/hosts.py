@@ -42,13 +42,14 @@ BY_PKTGEN = "/run/skblab-by-pktgen"
 class Host:
     """A host: how it is reached, where our program is there, and its addresses by IP version.
 
-    `mac` is that of its port; of machines nobody has to know it.
+    `device` is its port, and `mac` where frames for it go to. Of machines the file may have them.
     """
 
     name: str
     transport: Transport
     program: str
     addresses: Mapping[int, str]
+    device: str = ""
     mac: str = ""
 
 
@@ -109,6 +110,8 @@ def here(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[Hosts
                 LocalTransport.within(links.named(place, root, name)),
                 program,
                 _addresses(number),
+                PORT,
+                MAC.format(number),
             )
             for number, name in enumerate(file.names, 1)
         }
@@ -134,6 +137,7 @@ def guest(
                 _Inside(target.transport, ("ip", "netns", "exec", name)),
                 f"{PROGRAMS}/{NAME}",
                 _addresses(number),
+                PORT,
                 MAC.format(number),
             )
             for number, name in enumerate(file.names, 1)
@@ -161,7 +165,9 @@ def machines(file: TrafficFile, root: LabRoot, reporter: Reporter) -> Iterator[H
             reporter.say(f"connecting to {machine.ssh}")
             ssh = stack.enter_context(connected(machine.ssh, config))
             folder = stack.enter_context(brought(ssh, bundle))
-            found[name] = Host(name, ssh, f"{folder}/{NAME}", _by_version(machine.address))
+            addresses = _by_version(machine.address)
+            at = (machine.device or "", machine.mac or "")
+            found[name] = Host(name, ssh, f"{folder}/{NAME}", addresses, *at)
             facts[f"{name}"] = machine.ssh
             facts[f"{name} kernel"] = ssh.run(["uname", "-srv"]).check("asking").stdout.strip()
         yield Hosts(

@@ -56,6 +56,17 @@ class Machine(Finite):
         tuple[IPv4Address | IPv6Address, ...],
         Field(min_length=1, description="addresses that packets for it go to"),
     ]
+    device: Annotated[
+        str | None,
+        Field(pattern=r"^[^/\s]{1,15}$", description="its port, for `sockets` that take frames"),
+    ] = None
+    mac: Annotated[
+        str | None,
+        Field(
+            pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$",
+            description="Ethernet address that frames for it go to: its port's, or a router's",
+        ),
+    ] = None
 
 
 class Setting(Finite):
@@ -168,6 +179,20 @@ class TrafficFile(Finite):
                     if fault["loc"]
                     else f"setting {setting.name!r}: {why}"
                 ) from None
+        for flow in flows if self.hosts else ():
+            if isinstance(flow, Flow) and flow.of_devices:
+                self._has_devices(setting, flow)
+        ends = [
+            name
+            for flow in flows
+            if isinstance(flow, Flow) and flow.sockets == "xdp"
+            for name in (flow.sender, flow.receiver)
+        ]
+        if twice := {name for name in ends if ends.count(name) > 1}:
+            raise ValueError(
+                f"setting {setting.name!r}: two flows have AF_XDP at {min(twice)!r}: expected one "
+                "at most, a device has one such socket"
+            )
         senders = [flow.sender for flow in flows if _by_pktgen(flow)]
         if senders and (self.hosts or self.where == "here"):
             raise ValueError(
@@ -183,6 +208,22 @@ class TrafficFile(Finite):
             raise ValueError(
                 f"setting {setting.name!r} has published figures: expected `published`, their file"
             )
+
+    def _has_devices(self, setting: Setting, flow: Flow) -> None:
+        """Raise ValueError if it is not known from and to where frames go."""
+        sender, receiver = self.hosts[flow.sender], self.hosts[flow.receiver]
+        from_it = {address.version for address in sender.address}
+        for name, known, what in (
+            (flow.sender, sender.device, "device"),
+            (flow.sender, flow.family in from_it, f"an IPv{flow.family} address"),
+            (flow.receiver, receiver.device, "device"),
+            (flow.receiver, receiver.mac, "mac"),
+        ):
+            if not known:
+                raise ValueError(
+                    f'setting {setting.name!r}: sockets = "{flow.sockets}" takes frames of '
+                    f"devices: expected {what} of {name!r} in [hosts]"
+                )
 
     def by_pktgen(self) -> list[str]:
         """Return the names of settings in which pktgen sends."""
