@@ -11,9 +11,11 @@ import page_checks
 import synthetic_run
 import test_events
 import test_layering
+import test_samples
 from test_report import fake_gnuplot
 
 from skblab_analysis.base.certainty import Interval
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.events.rows import Event
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import load
@@ -109,3 +111,67 @@ def test_the_page_has_layers_and_events_by_row(tmp_path: Path) -> None:
     assert "| perf: cycles, cycles (count/packet) | 901.0" in text
     assert "+99.9\u00a0%" in text
     page_checks.check(page)
+
+
+def functions(results: Path, **found: int) -> Path:
+    """A run in which functions were found so often in each of three blocks."""
+    plan = Plan(experiment="where", question="Which?", seed=1, baseline="baseline")
+    folder = RunFolder.create(results, "which", plan, synthetic=True)
+    for block in range(3):
+        # What scatters is not what differs.
+        counts = {name: count + block for name, count in found.items()}
+        folder.record(test_samples.sampled("baseline", block, "cpu-clock", **counts))
+    return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+
+
+def test_functions_that_one_run_alone_has_differ_by_all_they_take(tmp_path: Path) -> None:
+    usual = {"ip_rcv": 300, "ip_forward": 400, "rare": 1}
+    folders = [
+        functions(tmp_path / "a", **usual),
+        functions(tmp_path / "b", **usual, new_filter=200),
+    ]
+    found = runs.of([load(folder) for folder in folders])
+    assert found.tables == () and found.apart == ()
+    [table] = by_row.of(found.rows)
+    assert table.title == "samples: IPv4, 1\u202f000 packets/s"
+    [group] = table.groups
+    rows = {row.name: row.cells for row in group.rows}
+    # What is less than notable in both is in no row.
+    assert list(rows) == ["ip_forward", "ip_rcv", "new_filter"]
+    assert [cell.mean for cell in rows["new_filter"]] == ["0\u202fns", "20.1\u202fµs"]
+    assert rows["ip_rcv"][1].differs.share.startswith("(")
+    assert group.said == ("baseline, run 2: it differs most in new_filter +20.1\u202fµs.",)
+
+
+def test_of_many_rows_those_are_there_that_differ_most(tmp_path: Path) -> None:
+    many = {f"f{number}": 100 for number in range(30)}
+    folders = [functions(tmp_path / "a", **many), functions(tmp_path / "b", **many | {"f7": 300})]
+    [table] = by_row.of(runs.of([load(folder) for folder in folders]).rows)
+    [group] = table.groups
+    assert len(group.rows) == by_row.MOST_ROWS and table.left_out == 10
+    assert "f7" in {row.name for row in group.rows}
+    page = together.build(folders, tmp_path / "page", fake_gnuplot).page
+    page_checks.check(page)
+    assert "10 further rows differ by less." in page.read_text()
+
+
+def test_a_layer_that_no_packet_has_takes_no_time(tmp_path: Path) -> None:
+    sample = Sampled(
+        measure="layers",
+        figure="mean",
+        part="ip→route",
+        unit="ns",
+        setting="baseline",
+        blocks={0: 5.0, 1: 5.0},
+        row="ip→route",
+        may_be_zero=True,
+    )
+    delay = replace(sample, part="NAPI delay", row="NAPI delay", may_be_zero=False)
+    whole = replace(sample, part="whole path", row="whole path")
+    one = runs._One(1, load(layered(tmp_path / "a")))
+    other = runs._One(2, load(layered(tmp_path / "b")))
+    one.__dict__["samples"] = [whole, sample, delay]
+    other.__dict__["samples"] = [whole]
+    tables, _ = runs._tables([one, other], "wall")
+    assert [table.row for table in tables] == ["whole path", "ip→route"]
+    assert [line.mean for line in tables[1].settings[0].lines] == ["5\u202fns", "0\u202fns"]

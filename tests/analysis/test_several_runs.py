@@ -414,6 +414,7 @@ def test_of_each_key_of_a_measure_it_is_known_whether_figures_depend_on_it() -> 
         "cpu": {"rates"},
         "layers": {"rates", "late_run"},
         "events": {"rates", "perf", "pcm"},
+        "samples": {"rates", "event"},
     }
     fields = {
         f"{part.name}.{name}": field.default

@@ -21,7 +21,9 @@ class Sampled:
     `resolution` is in the figure's unit, or a part of it if `relative`. `partial`: the setting has
     no figure in some block. `how` it was measured, by name, as far as its rows say so: a figure
     that was measured in another way is another one. `row` is what it is called where figures of one
-    measure, such as layers, stand below each other; empty: it has a table of its own.
+    measure, such as layers, stand below each other; empty: it has a table of its own. A row that
+    `may_be_zero` is 0 in a run that has others of its measure and not this one. One that is `minor`
+    is told only beside one that is not. Rows are looked at for differences `among` so many.
     """
 
     measure: Measure
@@ -37,6 +39,14 @@ class Sampled:
     partial: bool = False
     how: tuple[tuple[str, str], ...] = ()
     row: str = ""
+    may_be_zero: bool = False
+    minor: bool = False
+    among: int = 1
+
+    @property
+    def whole(self) -> tuple[object, ...]:
+        """What a row is part of: all of one kind that a setting has of one traffic at one rate."""
+        return self.measure, self.figure, self.unit, self.traffic, self.rate, self.setting
 
     @property
     def of(self) -> tuple[object, ...]:
@@ -72,5 +82,6 @@ def difference(first: Sampled, other: Sampled) -> Difference | None:
         resolution=max(first.resolution, other.resolution),
         relative=first.relative,
         paired=False,
+        chosen_of=max(first.among, other.among),
     )
     return None if found is None else replace(found, partial=first.partial or other.partial)

@@ -247,6 +247,8 @@ def _samples(summary: LayeringSummary) -> Iterator[Sampled]:
                     rate=summary.rate,
                     resolution=RESOLUTION,
                     row=name,
+                    # The delay is of polls, and not of packets that skip it.
+                    may_be_zero=name != DELAY,
                 )
 
 

@@ -13,8 +13,9 @@ from itertools import groupby
 from skblab_analysis.base.words import ABSENT, joined, quantity
 from skblab_analysis.report.runs import TIMES, Against, Compared, Line
 
-# Rows that a sentence names; the table has all.
+# Rows that a sentence names; and that a table has, such as functions: those that differ most.
 MOST_NAMED = 3
+MOST_ROWS = 20
 NONE = Against()
 
 
@@ -46,12 +47,16 @@ class Group:
 
 @dataclass(frozen=True)
 class ByRow:
-    """All figures of a measure, of one traffic at one rate; `runs` are the columns."""
+    """All figures of a measure, of one traffic at one rate; `runs` are the columns.
+
+    `left_out` rows differ by less than those that are there.
+    """
 
     title: str
     runs: tuple[str, ...]
     groups: tuple[Group, ...]
     only: tuple[str, ...]
+    left_out: int = 0
 
 
 def of(rows: Sequence[Compared]) -> list[ByRow]:
@@ -59,7 +64,9 @@ def of(rows: Sequence[Compared]) -> list[ByRow]:
     return [_table(measure, list(same)) for measure, same in groupby(rows, lambda row: row.measure)]
 
 
-def _table(measure: str, same: Sequence[Compared]) -> ByRow:
+def _table(measure: str, every_row: Sequence[Compared]) -> ByRow:
+    most = sorted(every_row, key=lambda row: -_differs(row))[:MOST_ROWS]
+    same = [row for row in every_row if row in most]
     every = [line for row in same for shared in row.settings for line in shared.lines]
     runs = dict(sorted({line.number: line.run for line in every}.items()))
     # By setting, its rows: one name may be of two, of different states, of other runs.
@@ -81,7 +88,14 @@ def _table(measure: str, same: Sequence[Compared]) -> ByRow:
         for setting, by_row in found.items()
     ]
     only = dict.fromkeys(said for row in same for said in row.only)
-    return ByRow(measure, tuple(runs.values()), tuple(groups), tuple(only))
+    left_out = len(every_row) - len(same)
+    return ByRow(measure, tuple(runs.values()), tuple(groups), tuple(only), left_out)
+
+
+def _differs(row: Compared) -> float:
+    """Return the largest difference of a row's settings from the first run."""
+    lines = (line for shared in row.settings for line in shared.lines)
+    return max((abs(line.differs.effect) for line in lines if line.differs), default=0.0)
 
 
 def _cell(line: Line | None) -> Cell:

@@ -8,7 +8,7 @@ samples. Their scatter is that of boots; what changes from one day to the next i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
@@ -243,7 +243,7 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
     tables, left = [], []
     told: set[int] = set()
     otherwise: dict[str, list[str]] = {}
-    for having in found.values():
+    for having in _with_zeros(group, found.values()):
         ways = _by_way(having)
         for way, same in ways[1:]:
             names = _names([one for one, _ in same])
@@ -268,6 +268,26 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
                 f"It has {_listed(what)}."
             )
     return tables, left
+
+
+def _with_zeros(
+    group: Sequence[_One], found: Iterable[Sequence[_Having]]
+) -> Iterator[Sequence[_Having]]:
+    """Yield figures with zeros where a run has others of a whole and not this one, but no minor."""
+    wholes = {(one.number, *sample.whole): sample for one in group for sample in one.samples}
+    for having in found:
+        every = [sample for _, by_setting in having for sample in by_setting.values()]
+        if all(sample.minor for sample in every):
+            continue
+        of_runs = {one.number: by_setting for one, by_setting in having}
+        for sample in every if every[0].may_be_zero else ():
+            for one in group:
+                by_setting = of_runs.setdefault(one.number, {})
+                whole = wholes.get((one.number, *sample.whole))
+                if whole is not None and sample.setting not in by_setting:
+                    zeros = dict.fromkeys(whole.blocks, 0.0)
+                    by_setting[sample.setting] = replace(sample, blocks=zeros, resolution=0.0)
+        yield [(one, of_runs[one.number]) for one in group if of_runs.get(one.number)]
 
 
 def _by_way(having: Sequence[_Having]) -> list[Alike[_Having]]:

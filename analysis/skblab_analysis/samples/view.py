@@ -6,18 +6,21 @@ A difference in brackets is not significant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import certainty
 from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.certainty import AGAIN, Change
 from skblab_analysis.base.comparison import Comparison, Unit
 from skblab_analysis.base.differences import brackets
 from skblab_analysis.base.offered import KEPT
 from skblab_analysis.base.pictures import Picture
+from skblab_analysis.base.sampled import Sampled
 from skblab_analysis.base.tables import INTERVAL, known_columns, titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
@@ -394,7 +397,37 @@ def _figures(summary: SamplesSummary) -> Iterator[Figure]:
             )
 
 
+def _samples(summary: SamplesSummary) -> Iterator[Sampled]:
+    """Yield what each function takes by block, of blocks that kept the rate."""
+    for setting in summary.settings:
+        kept = setting.kept
+        if not kept.blocks:
+            continue
+        least = NOTABLE * kept.whole
+        notable = sum(own >= least for own in kept.own.values())
+        # As wide as chance alone makes a difference from another run.
+        width = math.sqrt(2) * certainty.chance(max(notable, 1))
+        for function, own in kept.own.items():
+            yield Sampled(
+                measure="samples",
+                figure=summary.event,
+                part=function,
+                unit=_unit(summary),
+                setting=setting.setting,
+                blocks=kept.sample(function),
+                traffic=summary.traffic,
+                rate=summary.rate,
+                resolution=width * kept.chance(function),
+                row=function,
+                may_be_zero=True,
+                minor=own < least,
+                among=max(notable, 1),
+            )
+
+
 VIEW = View(
+    samples=lambda run: [one for found in of(run) for one in _samples(found)],
+    depends={"samples.seconds": 10.0, "samples.frequency": 997},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
