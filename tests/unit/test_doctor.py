@@ -433,3 +433,23 @@ def test_a_tester_with_a_loop_is_measured_alone() -> None:
     alone, _ = hosts._rates(cast(Hosts, bed), {"tester generator": "pktgen"})
     assert alone.status == "good"
     assert alone.found.replace(FIXED_SPACE, " ").startswith("1 400 000 packets/s")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("good", "--hosts lab.toml` will run."),
+        ("limited", "say little of the router until flow control and rate are mended."),
+    ],
+)
+def test_hosts_whose_rates_say_little_are_told(
+    monkeypatch: pytest.MonkeyPatch, status: checks.Status, said: str
+) -> None:
+    found = [
+        checks.Check(name=name, status=status, found="it is so", means="thus")
+        for name in (*hosts.SPOILING, "perf")
+    ]
+    monkeypatch.setattr(hosts, "run_all", lambda *_: found)
+    done = CliRunner().invoke(app, ["doctor", "--hosts", "lab.toml"])
+    assert done.exit_code == 0
+    assert said in " ".join(done.stdout.split())

@@ -472,8 +472,8 @@ def test_advice_has_sysctls_and_leaves_commands_to_the_user() -> None:
     assert list(script.settable(knobs)) == three
     assert script.sysctls(knobs)["net.x"] == "1 2"
     text = script.script("advice.sh", (), script.settable(knobs))
-    assert "\nput \"/proc/sys/net/x\" '1 2'\n" in text
-    assert '\nput "/proc/sys/net/conf/eth0.100/x" 1\n' in text
+    assert "\n\tput \"/proc/sys/net/x\" '1 2'\n" in text
+    assert '\n\tput "/proc/sys/net/conf/eth0.100/x" 1\n' in text
     assert KNOBS["sysctl.net.x"].by_hand("1 2") == "sysctl -w 'net.x=1 2'"
     assert KNOBS["sysctl.net.{port}.x"].by_hand(True) == "sysctl -w net.DEVICE.x=1"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -151,6 +152,14 @@ def test_what_only_a_boot_sets_is_a_comment() -> None:
     assert second == "sysctl -w net.core.netdev_budget=600"
 
 
+ETHTOOL = """#!/bin/sh
+case "$1" in
+-k) echo "generic-receive-offload: $(cat "$GRO")" ;;
+-K) [ "$3" = generic-receive-offload ] && printf %s "$4" >"$GRO" ;;
+esac
+"""
+
+
 @pytest.fixture
 def router(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A router of files: what calls the script on it."""
@@ -174,8 +183,8 @@ def router(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     file = tmp_path / "advice.sh"
     file.write_text(made)
 
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    def call(*words: str, path: str = "") -> subprocess.CompletedProcess[str]:
+        path = path or f"{tmp_path / 'bin'}:{os.environ['PATH']}"
         return subprocess.run(
             ["sh", file, *words],
             check=False,
@@ -185,14 +194,6 @@ def router(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return call
-
-
-ETHTOOL = """#!/bin/sh
-case "$1" in
--k) echo "generic-receive-offload: $(cat "$GRO")" ;;
--K) [ "$3" = generic-receive-offload ] && printf %s "$4" >"$GRO" ;;
-esac
-"""
 
 
 def state(folder: Path) -> list[str]:
@@ -213,11 +214,71 @@ def test_the_script_sets_and_puts_back_what_it_found(
     assert state(tmp_path) == ["0", "0", "600", "1", "off"]
     # What was there is kept, and not taken for what it is now.
     again = router("eth0.7")
-    assert again.returncode == 2 and "it is set already" in again.stderr
+    assert again.returncode == 2 and "settings are in place of " in again.stderr
     back = router("--revert")
     assert back.returncode == 0, back.stderr
     assert state(tmp_path) == before
     assert router("--revert").returncode == 2
+
+
+def test_the_script_shows_what_it_would_set(
+    tmp_path: Path, router: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    before = state(tmp_path)
+    shown = router("--show", "eth0.7").stdout.splitlines()
+    assert len(shown) == 5
+    assert shown[1].endswith("/proc/sys/net/core/netdev_budget: 300, would be 600")
+    assert shown[-1] == "eth0.7 generic-receive-offload: on, would be off"
+    kept = router("--sysctl", "eth0.7").stdout.splitlines()
+    assert kept == [
+        "net/ipv4/conf/all/rp_filter = 0",
+        "net/core/netdev_budget = 600",
+        "net/ipv4/conf/eth0.7/rp_filter = 0",
+    ]
+    assert state(tmp_path) == before and not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize(
+    ("ethtool", "said"),
+    [
+        ("", "there is no ethtool"),
+        ("#!/bin/sh\n", "shows no generic-receive-offload"),
+        (ETHTOOL.replace('$(cat "$GRO")', "on [fixed]"), "of eth0.7 is fixed: on"),
+    ],
+)
+def test_what_cannot_be_set_is_said_before_anything_is(
+    tmp_path: Path,
+    router: Callable[..., subprocess.CompletedProcess[str]],
+    ethtool: str,
+    said: str,
+) -> None:
+    before = state(tmp_path)
+    if ethtool:
+        (tmp_path / "bin/ethtool").write_text(ethtool)
+        done = router("eth0.7")
+    else:
+        (tmp_path / "bin/ethtool").unlink()
+        for tool in ("sh", "sed", "cat"):
+            (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
+        done = router("eth0.7", path=str(tmp_path / "bin"))
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert state(tmp_path) == before and not (tmp_path / "saved").exists()
+
+
+def test_what_cannot_be_put_back_keeps_nothing_else_from_it(
+    tmp_path: Path, router: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    before = state(tmp_path)
+    assert router("eth0.7").returncode == 0
+    ethtool = (tmp_path / "bin/ethtool").read_text()
+    (tmp_path / "bin/ethtool").write_text("#!/bin/sh\nexit 3\n")
+    done = router("--revert")
+    assert done.returncode == 1 and "not put back, and kept in" in done.stderr
+    assert state(tmp_path) == [*before[:-1], "off"]
+    assert (tmp_path / "saved").read_text() == "ethtool -K 'eth0.7' generic-receive-offload on\n"
+    (tmp_path / "bin/ethtool").write_text(ethtool)
+    assert router("--revert").returncode == 0
+    assert state(tmp_path) == before and not (tmp_path / "saved").exists()
 
 
 def test_what_fails_in_the_middle_is_put_back(
@@ -263,14 +324,42 @@ def test_the_script_is_clean(tmp_path: Path) -> None:
 def test_files_for_a_reboot() -> None:
     conf = page.sysctl_conf(KNOBS_OF_FILES).splitlines()
     assert conf == [
+        "# Lines of DEVICE are for each port: sh advice.sh --sysctl PORT… prints them.",
         "net.ipv4.conf.all.rp_filter = 0",
-        "# for each device: net.ipv4.conf.DEVICE.rp_filter = 0",
+        "# net.ipv4.conf.DEVICE.rp_filter = 0",
         "net.core.netdev_budget = 600",
     ]
     tuned = page.tuned_conf(KNOBS_OF_FILES)
-    assert tuned.startswith("[main]\nsummary=") and "DEVICE" not in tuned
-    assert tuned.endswith("[sysctl]\nnet.ipv4.conf.all.rp_filter=0\nnet.core.netdev_budget=600\n")
+    assert tuned.startswith("[main]\nsummary=")
+    assert tuned.endswith(
+        "[sysctl]\nnet.ipv4.conf.all.rp_filter=0\n"
+        "# not here, as each port has its own: net.ipv4.conf.DEVICE.rp_filter=0\n"
+        "net.core.netdev_budget=600\n"
+    )
     assert page.tuned_conf({"gro": False}) == ""
+
+
+def test_a_page_says_what_each_file_keeps_and_what_none_does() -> None:
+    knobs: dict[str, Value] = {"rp_filter": 0, "netdev_budget": 600, "gro": False}
+    *_, script_keeps, tuned, none = page._how(knobs)
+    assert script_keeps.endswith("90-skblab.conf` keeps: rp_filter, netdev_budget.")
+    assert tuned.endswith("with: netdev_budget.")
+    assert none == "No file here keeps over a reboot: gro."
+    *_, conf, _ = page._how({"netdev_budget": 600})
+    assert conf == "Over a reboot, sysctl.conf in /etc/sysctl.d keeps: netdev_budget."
+    assert list(page._how({"gro": False}))[-1].startswith("No file here")
+
+
+def test_what_no_shell_takes_is_no_command() -> None:
+    knobs: dict[str, Value] = {
+        "netdev_budget": 600,
+        "netfilter": "nft-input-set 50",
+        "irq_affinity": "spread",
+    }
+    made = "\n".join(page._commands(knobs, KNOBS))
+    commands, _, others = made.partition("To put into your router's own words:")
+    assert commands.strip() == "sysctl -w net.core.netdev_budget=600"
+    assert others.count("\n- `") == 2 and "load none of these" in others
 
 
 def test_knobs_of_the_same_thing_are_not_set_together() -> None:
@@ -343,7 +432,7 @@ def test_what_is_better_in_both_sweeps_is_advised(
     told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
     assert "**Set no filter.** Measured again, no filter: throughput +" in told
     assert "sysctl -w net.ipv4.conf.all.rp_filter=0" in told
-    assert "## No gain alone" not in told
+    assert "## No significant difference alone" not in told
     assert {file.name for file in folder.iterdir()} == {
         *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml")
     }
@@ -372,7 +461,9 @@ def test_where_no_setting_is_better_there_is_no_second_sweep(
     assert document["settings"] == [] and document["confirmed"] == ""
     assert str(document["why_none"]).startswith("No setting is significantly better")
     assert not (folder / "confirm.toml").exists()
-    assert "## No gain alone\n\n- no filter\n" in (folder / "advice.md").read_text()
+    assert (
+        "## No significant difference alone\n\n- no filter\n" in (folder / "advice.md").read_text()
+    )
 
 
 def test_where_a_setting_is_better_by_another_figure_only_that_is_said(
@@ -478,7 +569,7 @@ def test_what_helps_only_with_others_is_found(
     assert sorted(cast(list[str], document["settings"])) == advised
     assert document["why_none"] == ""
     told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
-    _, _, part = told.partition("## What each adds to all the others\n\n")
+    _, _, part = told.partition("## What changes if one is left out\n\n")
     lines = dict(line[2:].split(": ", 1) for line in part.partition("\n\n")[0].splitlines())
     assert lines.keys() == added.keys()
     for name, words in added.items():

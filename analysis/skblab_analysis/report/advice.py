@@ -61,7 +61,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that is better by something: by what, and by what it is worse.
+    """A setting that differs: by what it is better, and by what it is worse.
 
     `only_here` is why it would be no better elsewhere, or empty.
     """
@@ -94,7 +94,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to set, the best first; what is good and bad; what is good here only.
+    """What to set, the best first; what is good and bad; what is good here only; what is worse.
 
     `why_none` says why there is nothing to set, and is empty if there is.
     """
@@ -103,6 +103,7 @@ class Advice:
     mixed: tuple[Setting, ...]
     only_here: tuple[Setting, ...]
     why_none: str
+    worse: tuple[Setting, ...] = ()
 
     @property
     def caution(self) -> str:
@@ -136,13 +137,14 @@ def of(run: Run) -> Advice:
     settings = [
         Setting(name, better, worse, run.only_here.get(name, ""), _commands(run, name), several)
         for name, better, worse in _changed(trusted)
-        if better
     ]
+    lost = tuple(one for one in settings if not one.better)
+    settings = [one for one in settings if one.better]
     ranked = [one for one in settings if not one.only_here and not one.contradicts]
     mixed = [one for one in settings if not one.only_here and one.contradicts]
     here = [one for one in settings if one.only_here]
     why = "" if ranked else _why_none(run, found, trusted, mixed, here)
-    return Advice(tuple(ranked), tuple(mixed), tuple(here), why)
+    return Advice(tuple(ranked), tuple(mixed), tuple(here), why, lost)
 
 
 def leanings(run: Run, measure: str) -> dict[str, tuple[Worth, ...]]:

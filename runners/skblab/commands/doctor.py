@@ -17,6 +17,7 @@ from skblab.doctor import checks, hosts
 from skblab.lab import kvm
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import EXIT_NO
+from skblab_analysis.base.words import joined
 
 _MARK = {
     "good": "[green]good[/]",
@@ -66,11 +67,13 @@ def doctor(
             if check.mend:
                 table.add_row("", "", f"[bold]{_WHAT_TO_DO[check.status]}:[/] {escape(check.mend)}")
         console.print(table)
-        then = (
-            "`make demo` will work here"
-            if hosts_file is None
-            else f"`skblab sweep quick --testbed hosts --hosts {hosts_file}` will work"
-        )
+        if hosts_file is None:
+            then = "`make demo` will work here"
+        else:
+            then = f"`skblab sweep quick --testbed hosts --hosts {hosts_file}` will run"
+            limited = {check.name for check in found if check.status == "limited"}
+            if spoiling := [name for name in hosts.SPOILING if name in limited]:
+                then += f"; its rates say little of the router until {joined(spoiling)} are mended"
         console.print(
             f"Ready: {then}."
             if ready

@@ -41,7 +41,8 @@ def tune(
             "--for",
             metavar="|".join(choosing.GOALS),
             help="What to look for: the highest throughput, the lowest latency, or the fewest "
-            "instructions per packet.",
+            "instructions per packet. The file needs [measure.throughput] or [measure.latency] for "
+            "that; instructions are counted of any.",
         ),
     ] = "throughput",
     minutes: Annotated[
@@ -49,15 +50,15 @@ def tune(
         typer.Option(
             min=LEAST_MINUTES,
             max=100_000,
-            help="Measure for about so many minutes; building kernels comes on top. --for latency "
-            "needs [measure.latency] in the file.",
+            help="Measure for about so many minutes; building kernels comes on top.",
         ),
     ] = 20.0,
     testbed: Annotated[
         str,
         typer.Option(
             metavar="|".join(KINDS),
-            help="Where: see skblab sweep --help. Default: virtio, and netns for instructions.",
+            help="Where: see skblab sweep --help. Default: hosts with --hosts, netns for "
+            "instructions, else virtio.",
             autocompletion=lambda: list(KINDS),
             show_default=False,
         ),
@@ -66,7 +67,7 @@ def tune(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --testbed hosts: the file that names your machines and their ports.",
+            help="Measure on your own machines: the file that names them and their ports.",
             show_default=False,
         ),
     ] = None,
@@ -76,11 +77,12 @@ def tune(
 ) -> None:
     """Find settings that are better, try them together, and write down what to set.
 
-    skblab sweeps the settings of an experiment file. Those that may help it measures all at once,
-    and all but each: some help only together. What is needed it measures once more, in guests that
-    are booted anew or on your hosts. Only what is better again is advised. It writes
-    results/tune-<name>-<time>/ with advice.md, a script that sets on the router what files and
-    offload flags set and with --revert puts back what it found, and files for sysctl.d and TuneD.
+    skblab sweeps the settings of an experiment file. It then sets all that may help at once, and
+    leaves out one after the other: some help only together. What is needed it measures once more,
+    in guests that are booted anew or on your hosts. Only what is better again is advised. It writes
+    results/tune-NAME-TIME/ with advice.md, files for sysctl.d and TuneD, and a script that sets
+    sysctls, files of network devices and offload features on the router; with --revert the script
+    puts back what it found.
 
     Example: `skblab tune quick --for throughput`
     """

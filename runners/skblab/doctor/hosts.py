@@ -117,12 +117,18 @@ def _machines(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
         )
 
 
+NODE = "NUMA node"
+# Checks that rates are nothing worth with, if they are limited.
+SPOILING = ("flow control", "rate")
+
+
 def _ports(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
     for short, port in zip(("r0", "r1"), file.router.ports, strict=True):
         told = [
-            facts[key].rstrip(";")
-            for about in ("driver", "link", "queues", "NUMA node")
-            if (key := f"router {short} {about}") in facts
+            f"{'NUMA node ' if about == NODE else ''}{facts[key].rstrip(';')}"
+            for about in ("driver", "link", "queues", NODE)
+            # A device that belongs to no node says -1.
+            if (key := f"router {short} {about}") in facts and facts[key].strip("; ") != "-1"
         ]
         yield Check(
             name=f"router's {port}",
@@ -132,7 +138,7 @@ def _ports(file: HostsFile, facts: dict[str, str]) -> Iterator[Check]:
         )
         if "on" in facts.get(f"router {short} flow control", "").replace(";", "").split():
             yield Check(
-                name="flow control",
+                name=SPOILING[0],
                 status="limited",
                 found=f"on at the router's {port}",
                 means="a full router stops the generator, and nothing is ever lost",
@@ -175,7 +181,7 @@ def _rates(testbed: Hosts, facts: dict[str, str]) -> Iterator[Check]:
             name="tester alone",
             status="good",
             found=f"{number(round(most))} packets/s of {STREAM}, by {by}, over its loop",
-            means="a router that comes near it is not measured, the tester is",
+            means="where the router comes near it, the tester is the bottleneck",
         )
     else:
         yield Check(
@@ -197,7 +203,7 @@ def _rates(testbed: Hosts, facts: dict[str, str]) -> Iterator[Check]:
         yield Check(name="rate", status="good", found=said, means=means)
         return
     yield Check(
-        name="rate",
+        name=SPOILING[1],
         status="limited",
         found=said,
         means="the router forwards nearly all of it: no setting that makes it faster will be seen",

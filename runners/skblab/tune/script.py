@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The script that sets on a router what is advised, and with --revert puts back what it found.
 
-It has only what one file or one offload flag sets. It keeps what was there before it sets anything,
-puts that back if something fails, and never touches rules, routes, queues, interrupts or tracked
-connections: those of a router are its owner's, and those of a sweep are made up.
+It has only what one file or one offload flag sets. It looks whether all of that can be set before
+it sets anything, keeps what was there, puts that back if something fails, and never touches rules,
+routes, queues, interrupts or tracked connections: those of a router are its owner's, and those of a
+sweep are made up.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from skblab.knobs.base import DEVICE
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 
-REVERT = "--revert"
-SAVED = "/var/lib/skblab-advice"
+REVERT, SHOW, SYSCTLS = "--revert", "--show", "--sysctl"
+SAVED = "/run/skblab-advice"
 _SYSCTL = re.compile(r"sysctl -w [^;|&]+")
 _SET = re.compile(r"([\w./-]+)=([\w.-][\w. -]*)")
 _SWAPPED = str.maketrans("./", "/.")
@@ -36,10 +37,20 @@ _SHOWN = {
 _SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 {about}
-# Set it:     sh {name} DEVICE…     the network devices of the router
-# Put back:   sh {name} {revert}
+# Each DEVICE is a port that forwards the traffic, not one for management.
+# Look first:         sh {name} {show} DEVICE…      prints what each value is and what it would be
+# Set it:             sh {name} DEVICE…             until the next boot
+# Put back:           sh {name} {revert}
+# For /etc/sysctl.d:  sh {name} {sysctl} DEVICE…    prints those that are sysctls
 set -eu
+# It is gone after a boot, as what was set is.
 saved={saved}
+mode=apply
+
+fail() {{
+	echo "$0: $*" >&2
+	exit "${{status-1}}"
+}}
 
 # The newest first: what came last is put back first.
 save() {{
@@ -47,45 +58,94 @@ save() {{
 	mv "$saved.new" "$saved"
 }}
 
-put() {{
-	[ -w "$1" ] || {{ echo "$0: $1 cannot be written" >&2; exit 1; }}
-	save "printf '%s\\\\n' '$(cat "$1")' >'$1'"
-	printf '%s\\n' "$2" >"$1"
+put() {{ # file value
+	case $mode in
+	check) [ -w "$1" ] || fail "$1 cannot be written" ;;
+	show) echo "$1: $(cat "$1"), would be $2" ;;
+	sysctl)
+		case $1 in */proc/sys/*) echo "${{1##*/proc/sys/}} = $2" ;; esac
+		;;
+	apply)
+		save "printf '%s\\\\n' '$(cat "$1")' >'$1'"
+		printf '%s\\n' "$2" >"$1"
+		;;
+	esac
 }}
 
-feature() {{
-	was=$(ethtool -k "$1" | sed -n "s/^$2: \\([a-z]*\\).*/\\1/p")
-	save "ethtool -K '$1' $2 $was"
-	ethtool -K "$1" "$2" "$3"
+feature() {{ # device feature on|off
+	[ "$mode" != sysctl ] || return 0
+	shown=$(ethtool -k "$1" | sed -n "s/^$2: //p")
+	was=${{shown%% *}}
+	case $mode in
+	check)
+		command -v ethtool >/dev/null || fail "there is no ethtool"
+		case $was in on | off) ;; *) fail "ethtool -k $1 shows no $2" ;; esac
+		case $shown in
+		"$3"*) ;;
+		*fixed*) fail "$2 of $1 is fixed: $was" ;;
+		esac
+		;;
+	show) echo "$1 $2: $was, would be $3" ;;
+	apply)
+		[ "$was" != "$3" ] || return 0
+		save "ethtool -K '$1' $2 $was"
+		ethtool -K "$1" "$2" "$3"
+		;;
+	esac
 }}
 
+# A line that fails leaves the others to be put back.
 back() {{
-	sh -e "$saved"
-	rm "$saved"
+	: >"$saved.left"
+	while IFS= read -r line; do
+		sh -c "$line" </dev/null || printf '%s\\n' "$line" >>"$saved.left"
+	done <"$saved"
+	if [ -s "$saved.left" ]; then
+		mv "$saved.left" "$saved"
+		echo "$0: not put back, and kept in $saved:" >&2
+		cat "$saved" >&2
+		return 1
+	fi
+	rm "$saved" "$saved.left"
+}}
+
+settings() {{ # device…
+{once}	for device; do
+		:
+{each}	done
 }}
 
 if [ "${{1-}}" = {revert} ]; then
-	[ -e "$saved" ] || {{ echo "$0: nothing is set by it" >&2; exit 2; }}
+	[ -e "$saved" ] || {{ status=2; fail "nothing is set by it since the last boot"; }}
 	back
 	exit
 fi
+case "${{1-}}" in
+{show}) mode=show; shift ;;
+{sysctl}) mode=sysctl; shift ;;
+esac
 case "${{1-}}" in "" | -*)
-	echo "$0: expected the router's network devices, or {revert}" >&2
-	exit 2
+	status=2
+	fail "expected the router's network devices, {show} or {sysctl} and them, or {revert}"
 	;;
 esac
-if [ -e "$saved" ]; then
-	echo "$0: it is set already; sh $0 {revert} puts back what was there" >&2
-	exit 2
-fi
 for device; do
-	[ -d "/sys/class/net/$device" ] || {{ echo "$0: no network device $device" >&2; exit 2; }}
+	[ -d "/sys/class/net/$device" ] || {{ status=2; fail "no network device $device"; }}
 done
-: >"$saved"
+if [ "$mode" != apply ]; then
+	settings "$@"
+	exit
+fi
+if [ -e "$saved" ]; then
+	status=2
+	fail "settings are in place$(sed -n 's/^: #//p' "$saved"); put them back by: sh $0 {revert}"
+fi
+mode=check
+settings "$@"
+mode=apply
+echo ": # of $0, $(date)" >"$saved"
 trap '[ $? = 0 ] || {{ echo "$0: it failed; putting back" >&2; back; }}' EXIT
-{once}for device; do
-	:
-{each}done
+settings "$@"
 """
 
 
@@ -101,9 +161,11 @@ def script(name: str, about: Sequence[str], knobs: Mapping[str, Value]) -> str:
         about="\n".join(f"# {line}" for line in about),
         name=name,
         revert=REVERT,
+        show=SHOW,
+        sysctl=SYSCTLS,
         saved=shlex.quote(SAVED),
-        once="".join(f"{call}\n" for call in calls if "$device" not in call),
-        each="".join(f"\t{call}\n" for call in calls if "$device" in call),
+        once="".join(f"\t{call}\n" for call in calls if "$device" not in call),
+        each="".join(f"\t\t{call}\n" for call in calls if "$device" in call),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skblab.sweep.experiment import Experiment
+from skblab.sweep.experiment import Experiment, differing
 from skblab.tune import page, script
 from skblab.tune.adding import Added
 from skblab.tune.asked import Asked
@@ -43,7 +43,9 @@ def to_tell(
         row.setting: row.reason for row in first.trials if row.setting not in there and row.reason
     }
     elsewhere = [one for one in advised.ranked if one not in better]
-    known = {one.name for one in (*advised.ranked, *advised.mixed, *advised.only_here)}
+    known = {
+        one.name for one in (*advised.ranked, *advised.mixed, *advised.only_here, *advised.worse)
+    }
     known |= set(kept.settings)
     return page.Told(
         question=plan.question,
@@ -56,9 +58,11 @@ def to_tell(
         elsewhere=[(one.name, one.gains) for one in elsewhere],
         mixed=[(one.name, f"{one.gains}; but {one.losses}") for one in advised.mixed],
         only_here=[(one.name, f"{one.gains}. Why: {one.only_here}.") for one in advised.only_here],
+        worse=[(one.name, one.losses) for one in advised.worse],
+        guest=asked.request.kind.boots,
         added=list(added.lines()) if added else [],
         not_tried=not_tried,
-        left=[*chosen.left, *_dropped(chosen, kept, better, added)],
+        left=[*chosen.left, *_dropped(found, chosen, kept, better, added)],
         not_tested=list(not_tested.items()),
         no_gain=[
             name
@@ -75,17 +79,24 @@ def to_tell(
 
 
 def _dropped(
-    chosen: Chosen, kept: Chosen, better: Sequence[Setting], added: Added | None
+    found: Experiment,
+    chosen: Chosen,
+    kept: Chosen,
+    better: Sequence[Setting],
+    added: Added | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield what was good and is not set, with the reason; contradictions are told already."""
     if not kept.settings:
         return
     harmful = {name for name, _ in added.harmful} if added else set()
     told = {*kept.settings, *(name for name, _ in chosen.left)}
+    own = {setting.name: differing(found, setting) for setting in found.settings()}
     for name in dict.fromkeys((*chosen.settings, *(one.name for one in better))):
         if name in told:
             continue
-        if name in harmful:
+        if own[name].items() <= kept.knobs.items():
+            yield name, "what is set has all of it"
+        elif name in harmful:
             yield name, "with all the others it is better without it"
         elif name in chosen.settings:
             yield name, f"with it nothing was clearly better than {kept.settings[0]} alone"
