@@ -29,7 +29,7 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import asked, findings, places
+from skblab_analysis.report import findings, places, states
 from skblab_analysis.trials.rows import Clock
 
 CLOCKS: tuple[Clock, ...] = ("wall", "exact")
@@ -37,12 +37,6 @@ CLOCKS: tuple[Clock, ...] = ("wall", "exact")
 TIMES = {"ns": "time", "ns/packet": "time per packet"}
 # What may be few of a packet, or a share.
 EVENTS = ("count/packet", "bytes/packet", "J/packet", "1")
-# What a setting is booted with, among its knobs.
-BOOT = "boot"
-# A value that names a file of rules, whose text may be another one.
-RULES = ".nft"
-# Between a knob and one of its commands.
-COMMAND = ", command "
 # So many settings that only one run has are named, and of more it is said how many they are.
 NAMED = 6
 # So many figures that no other run has are listed.
@@ -145,21 +139,8 @@ class _One:
 
     @cached_property
     def values(self) -> Mapping[str, Mapping[str, str]]:
-        """What each setting asks for, by knob; what it was booted with is one of these.
-
-        A knob that is commands of the user's own has each of them as well.
-        """
-        found: dict[str, dict[str, str]] = {}
-        for row in self.run.settings:
-            values = found.setdefault(self.run.trials[row.trial].setting, {})
-            # Of a file, what tells its text from others.
-            values[row.knob] = row.wanted if row.value.endswith(RULES) else row.value
-            for name, command in asked.commands(self.run, row.knob).items():
-                values[f"{row.knob}{COMMAND}`{name}`"] = command
-        for trial in self.run.trials:
-            if trial.boot_knobs:
-                found.setdefault(trial.setting, {})[BOOT] = trial.boot_knobs
-        return found
+        """What each setting asks for, by knob."""
+        return states.of(self.run)
 
     def of_clock(self, clock: Clock) -> Sequence[Sampled]:
         return [sample for sample in self.samples if sample.exact == (clock == "exact")]
@@ -249,7 +230,7 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
             names = _names([one for one, _ in same])
             why = "; ".join(places.differ(ways[0][0], way))
             said_of = f"{names} measured differently from {having[0][0].name} ({why})"
-            otherwise.setdefault(said_of, []).append(_title(_any(same)))
+            otherwise.setdefault(said_of, []).append(title_of(_any(same)))
             told |= {one.number for one, _ in having}
         for _, same in ways:
             if len(same) < 2:
@@ -262,7 +243,7 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
     left += [f"{said_of}: {_listed(titles)}." for said_of, titles in otherwise.items()]
     for one in group:
         if one.number not in told:
-            what = list(dict.fromkeys(_title(sample) for sample in one.of_clock(clock)))
+            what = list(dict.fromkeys(title_of(sample) for sample in one.of_clock(clock)))
             left.append(
                 f"{one.name}: no other run here has the same figure of a setting of the same name. "
                 f"It has {_listed(what)}."
@@ -330,7 +311,7 @@ def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
     ]
     one = _any(having)
     measure = f"{one.measure}{_where(one)}" if one.row else ""
-    return Compared(_title(one), one.unit, tuple(settings), tuple(only), one.row, measure), left
+    return Compared(title_of(one), one.unit, tuple(settings), tuple(only), one.row, measure), left
 
 
 def _by_state(
@@ -357,31 +338,33 @@ def _lines(same: Sequence[tuple[_One, Sampled]]) -> Iterator[Line]:
             interval=found,
             differs=differs,
             first=is_first,
-            mean=_value(found.mean, sample.unit),
-            half="" if found.half is None else f"±{_value(found.half, sample.unit)}",
-            median=_value(sample.median, sample.unit),
+            mean=value_text(found.mean, sample.unit),
+            half="" if found.half is None else f"±{value_text(found.half, sample.unit)}",
+            median=value_text(sample.median, sample.unit),
             blocks=str(len(sample.blocks)),
             from_baseline=own,
-            from_first=Against() if is_first else _against(differs),
+            from_first=Against() if is_first else against(differs),
         )
 
 
 def _of_whole(of: Comparison, found: Difference) -> Against:
     """Return a difference as a share of what its run has shares of."""
     if of.path is None:
-        return _against(found)
+        return against(found)
     text = share(of.share(found), 1, sign=True)
     half = "" if found.margin is None else f"±{share(of.of_whole(found, found.margin), 1)}"
     return Against(text if found.significant else f"({text})", half)
 
 
-def _against(found: Difference | None) -> Against:
+def against(found: Difference | None) -> Against:
+    """Return a difference as text; a dash if there is none, or nothing that it is a share of."""
     if found is None or not found.of:
         return Against(ABSENT)
     return Against(difference_text(found), half_text(found))
 
 
-def _value(value: float, unit: str) -> str:
+def value_text(value: float, unit: str) -> str:
+    """Return a figure's value; times have the unit that suits them, others none."""
     if unit in TIMES:
         return quantity(value, "ns")
     if unit in EVENTS:
@@ -389,7 +372,7 @@ def _value(value: float, unit: str) -> str:
     return number(value, 1 if unit.startswith("instructions") else 0, NARROW_SPACE)
 
 
-def _title(sample: Sampled) -> str:
+def title_of(sample: Sampled) -> str:
     """Return what a figure is, with its unit and its traffic."""
     name = ", ".join(dict.fromkeys(filter(None, (sample.measure, sample.figure, sample.part))))
     return f"{name} ({TIMES.get(sample.unit, sample.unit)}){_where(sample)}"
@@ -409,7 +392,7 @@ def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:
         for knob in dict.fromkeys((*one, *other))
         # Of commands by which one of them sets nothing, nothing is said.
         if one.get(knob) != other.get(knob)
-        and (_knob(knob) == knob or (_knob(knob) in one and _knob(knob) in other))
+        and (states.knob(knob) == knob or (states.knob(knob) in one and states.knob(knob) in other))
     )
     both = [knob for knob in one if knob in other and one[knob] != other[knob]]
     # What a setting leaves alone is as the machine has it, which may be the same.
@@ -417,13 +400,8 @@ def _other_state(setting: str, first: _One, others: Sequence[_One]) -> str:
     return f"in {first.name} and in {_names(others)}, {setting} {may} the same: {knobs}."
 
 
-def _knob(name: str) -> str:
-    """Return the knob that is meant, by itself or by one of its commands."""
-    return name.partition(COMMAND)[0]
-
-
 def _said(values: Mapping[str, str], name: str) -> str:
-    return values.get(name, "not set" if _knob(name) == name else places.UNKNOWN)
+    return values.get(name, "not set" if states.knob(name) == name else places.UNKNOWN)
 
 
 def _names(group: Sequence[_One]) -> str:
