@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -84,6 +86,9 @@ class RunFolder:
         self.path = path
         self._document = document
         self._journal = Journal(path / JOURNAL)
+        # Whoever lists runs tells by it one that goes on from one that was killed.
+        with disk.explained(path):
+            self._held = weakref.finalize(self, os.close, disk.hold(path))
         self._trials = 0
         self._again: dict[type[Numbered], list[Numbered]] = {model: [] for model in _AGAIN}
         # What is known of the next trial before it is recorded.
@@ -332,6 +337,7 @@ class RunFolder:
         self._ended("finished", "", environment, timings, versions, commands, gaps, only_here)
         self._compact()
         self.journal("finished")
+        self._held()
         return self.path
 
     def fail(
@@ -349,6 +355,7 @@ class RunFolder:
         self.journal("failed", reason=reason)
         with contextlib.suppress(SkblabError, OSError):
             self._compact()
+        self._held()
 
     def _ended(
         self,

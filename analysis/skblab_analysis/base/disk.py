@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -55,3 +56,29 @@ def write(path: Path, data: str | bytes) -> None:
     """Write a file whole; SkblabError in one line when the disk says no."""
     with explained(path):
         write_whole(path, data)
+
+
+def hold(folder: Path) -> int:
+    """Say by a lock that this process works on a folder; return what keeps it until it is closed.
+
+    The lock is the kernel's (flock) and shared: it goes when its holder dies, however it dies. A
+    file system that has no locks is no error: then nobody is seen.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process on this machine holds a folder: see `hold`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
