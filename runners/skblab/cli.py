@@ -52,6 +52,7 @@ COMMANDS = {
     "tune": "skblab.commands.tune:tune",
     "resume": "skblab.commands.sweep:resume",
     "report": "skblab.commands.report:report",
+    "runs": "skblab.commands.runs:runs",
     "bundle": "skblab.commands.bundle:bundle",
     "cleanup": "skblab.commands.sweep:cleanup",
     "profile": "skblab.commands.profile:profile",

@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 # What any floor may use of the analysis, beside each measure's `rows`; what shows is for commands.
 FOR_ALL = frozenset(("base", "formats", "load", "runfolder"))
-FOR_COMMANDS = FOR_ALL | {"report"}
+FOR_COMMANDS = FOR_ALL | {"report", "warehouse"}
 FOR_PAGES = FOR_ALL | {"versions_page"}
 OF_A_MEASURE = frozenset(("rows",))
 SHOWS = OF_A_MEASURE | {"late", "series", "summary", "tables", "trial_view", "view"}

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -275,7 +276,14 @@ class Table(Stored):
 
 @cache
 def _types() -> dict[type, pa.DataType]:
-    return {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+    return {
+        int: pa.int64(),
+        float: pa.float64(),
+        str: pa.string(),
+        bool: pa.bool_(),
+        # In UTC, as its column's unit says: not every reader knows time zones.
+        datetime: pa.timestamp("ms"),
+    }
 
 
 def _unlike() -> tuple[type[Exception], ...]:

@@ -30,6 +30,12 @@ from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.study import Figures
 from skblab_analysis.formats.summary import SummaryDocument
+from skblab_analysis.warehouse.printed import (
+    FiguresOverTime,
+    PackedRuns,
+    QueryAnswer,
+    RunsListing,
+)
 
 
 class Doctor(Closed):
@@ -309,6 +315,10 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "sweep": {"summary": SummaryDocument},
     "tune": {"tune": Tuned},
     "resume": {"summary": SummaryDocument},
+    "runs list": {"runs": RunsListing},
+    "runs pack": {"packed-runs": PackedRuns},
+    "runs figures": {"run-figures": FiguresOverTime},
+    "runs query": {"query": QueryAnswer},
     "cache list": {"cache": CacheListing},
     "cache prune": {"cache-prune": CachePruned},
     "kernel build": {"built-kernel": BuiltKernel},
