@@ -73,6 +73,12 @@ bench-report: setup ## how long the report of a run of 1000 trials takes (BENCH_
 	@PYTHONPATH=runners:analysis:tests:tests/analysis \
 		$(VENV)/bin/python tests/analysis/large_report.py $(BENCH_ARGS)
 
+.PHONY: bench-store
+bench-store: setup ## how large a store of a million rows is, and how quick to answer (BENCH_ARGS='--runs 50')
+	@$(SKBLAB) --version >/dev/null
+	@PYTHONPATH=runners:analysis:tests:tests/analysis \
+		$(VENV)/bin/python tests/analysis/large_store.py $(BENCH_ARGS)
+
 .PHONY: bench-functions
 bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
 	@$(SKBLAB) bench functions $(BENCH_ARGS)

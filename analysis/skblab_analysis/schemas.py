@@ -46,6 +46,8 @@ from skblab_analysis.formats.traffic import (
 )
 from skblab_analysis.functions.rows import FUNCTIONS
 from skblab_analysis.tables import TABLES, Part
+from skblab_analysis.warehouse.rows import STORE
+from skblab_analysis.warehouse.store import StoreDocument
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 
@@ -68,6 +70,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "scripts": ScriptsDocument,
     "sender-answer": SenderAnswer,
     "sender-request": SenderRequest,
+    "store": StoreDocument,
     "summary": SummaryDocument,
     "traffic-echo": EchoDocument,
     "traffic-import": ImportDocument,
@@ -85,6 +88,15 @@ MODELS: dict[str, type[BaseModel]] = {
 # Those that a run is recorded in, and those made of them.
 ALL: tuple[Stored, ...] = (*TABLES, COMPARISON, FUNCTIONS)
 
+COLUMNS = ("# Columns of the parquet files",)
+STORE_COLUMNS = (
+    "# Columns of a store of many runs",
+    "",
+    "`skblab runs pack` makes it: [keep many runs](../docs/howto/keep-many-runs.md). A table of",
+    "figures, blocks or functions is a folder with files of one clock each, such as",
+    "`figures/exact-0.parquet`. `skblab runs query` has each table as a view of that name.",
+)
+
 
 def documents() -> dict[str, str]:
     """Return every file of results-schema/ that is made here: name to text."""
@@ -92,7 +104,11 @@ def documents() -> dict[str, str]:
     made["columns.json"] = _json(
         {"$comment": LICENCE, "tables": [_table_json(table) for table in ALL]}
     )
-    made["columns.md"] = _markdown()
+    made["columns.md"] = _markdown(COLUMNS, ALL)
+    made["store-columns.json"] = _json(
+        {"$comment": LICENCE, "tables": [_table_json(table) for table in STORE]}
+    )
+    made["store-columns.md"] = _markdown(STORE_COLUMNS, STORE)
     return made
 
 
@@ -128,16 +144,16 @@ def _table_json(table: Stored) -> dict[str, object]:
     }
 
 
-def _markdown() -> str:
+def _markdown(head: tuple[str, ...], tables: tuple[Stored, ...]) -> str:
     lines = [
         f"<!-- {LICENCE} -->",
         "<!-- Made by `python -m skblab_analysis.schemas`; change analysis/ instead. -->",
-        "# Columns of the parquet files",
+        *head,
         "",
         "Unit and sentence are also in each file, as the field metadata `unit` and `about`; all",
         "units as the file's metadata `units`, a JSON object.",
     ]
-    for table in ALL:
+    for table in tables:
         lines += [
             "",
             f"## {table.file}.parquet",

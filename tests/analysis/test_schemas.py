@@ -58,10 +58,11 @@ def forms() -> dict[str, str]:
         text = file.read_text()
         versions = ",".join(sorted(set(re.findall(r"skblab\.([a-z-]+/[0-9]+)", text))))
         found[f"{file.name} {versions}"] = _digest(_form(json.loads(text)))
-    for table in json.loads((FOLDER / "columns.json").read_text())["tables"]:
-        # Where a column stands, no reader by name sees.
-        columns = sorted(table["columns"], key=operator.itemgetter("name"))
-        found[f"{table['file']} {table['version']}"] = _digest(_form(columns))
+    for of, where in (("columns", ""), ("store-columns", "store/")):
+        for table in json.loads((FOLDER / f"{of}.json").read_text())["tables"]:
+            # Where a column stands, no reader by name sees.
+            columns = sorted(table["columns"], key=operator.itemgetter("name"))
+            found[f"{where}{table['file']} {table['version']}"] = _digest(_form(columns))
     return found
 
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from skblab_analysis import tables
 from skblab_analysis.base import disk
-from skblab_analysis.base.checked import RecordError, read
-from skblab_analysis.base.errors import UsageError, os_trouble
+from skblab_analysis.base.checked import read
+from skblab_analysis.base.errors import SkblabError, UsageError, os_trouble
 from skblab_analysis.formats import analyze, bisect, compare, functimes, functions
 from skblab_analysis.formats.bisect import BisectDocument, Step
 from skblab_analysis.formats.compare import CompareDocument
@@ -104,7 +104,7 @@ def look(given: Sequence[Path]) -> Found:
     for folder in folders(given):
         try:
             found.append(look_at(folder))
-        except RecordError as error:
+        except SkblabError as error:
             bad.append(Unreadable(folder, str(error)))
         except OSError as error:
             bad.append(Unreadable(folder, os_trouble(error)))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skblab_analysis import tables
 from skblab_analysis.base.certainty import interval
-from skblab_analysis.base.checked import read
+from skblab_analysis.base.checked import measured_well, read
 from skblab_analysis.base.sampled import COUNTED, Sampled
 from skblab_analysis.formats import bisect, compare, functimes, functions
 from skblab_analysis.formats.bench import Row
@@ -70,18 +70,11 @@ def content(folder: Path) -> str:
 
 
 def gather(looked: Looked, digest: str = "") -> Gathered:
-    """Return a run's rows; RecordError if it is broken. `digest` is kept with the run."""
+    """Return a run's rows; SkblabError if it is broken. `digest` is kept with the run."""
     run = load(looked.folder)
     made = _Made(run, looked)
-    compared = listing.comparison(looked.folder)
-    if compared is not None:
-        made.add_comparison(compared)
-    if (looked.folder / bisect.FILE).exists():
-        path = looked.folder / bisect.FILE
-        made.add_search(read(BisectDocument, path, "the document of a search"))
-    made.add_profiles()
-    made.add_calls()
-    made.add_settings()
+    with measured_well(f"what {looked.folder} has"):
+        made.add_all()
     return Gathered(
         looked.row.model_copy(update={"content": digest}),
         tuple(made.figures),
@@ -109,7 +102,20 @@ class _Made:
         self.blocks: list[BlockRow] = []
         self.functions: list[FunctionRow] = []
 
-    def add_settings(self) -> None:
+    def add_all(self) -> None:
+        """Add the figures of all that the run has."""
+        folder = self._run.folder
+        compared = listing.comparison(folder)
+        if compared is not None:
+            self._add_comparison(compared)
+        path = folder / bisect.FILE
+        if path.exists():
+            self._add_search(read(BisectDocument, path, "the document of a search"))
+        self._add_profiles()
+        self._add_calls()
+        self._add_settings()
+
+    def _add_settings(self) -> None:
         """Add the figures of all measures."""
         samples = {
             (*sample.of, sample.setting): sample
@@ -166,7 +172,7 @@ class _Made:
         other = [word.removeprefix(_OTHER_KERNEL) for word in words if _OTHER_KERNEL in word]
         return other[0] if other else self._release
 
-    def add_comparison(self, document: CompareDocument) -> None:
+    def _add_comparison(self, document: CompareDocument) -> None:
         """Add what workloads cost on each side, and by function in each boot."""
         names = _distinct([side.name for side in document.sides])
         how = {"packets": str(document.packets)}
@@ -191,7 +197,7 @@ class _Made:
                     },
                 )
 
-    def add_search(self, document: BisectDocument) -> None:
+    def _add_search(self, document: BisectDocument) -> None:
         """Add what the workload took with each commit that was measured."""
         for step in document.steps:
             known = document.environments.get(step.commit)
@@ -253,7 +259,7 @@ class _Made:
             for name, value in one.functions.items():
                 self._add_function(of, boot, name, value)
 
-    def add_profiles(self) -> None:
+    def _add_profiles(self) -> None:
         """Add what each function takes in each row of a profile, and all of them together."""
         sides: list[tuple[FunctionsDocument, functions.Side, Row]] = []
         for document in profiles.load(self._run):
@@ -296,7 +302,7 @@ class _Made:
                 if any(one):
                     self._add_function(of, 0, function, one.own, one.again, one.inclusive)
 
-    def add_calls(self) -> None:
+    def _add_calls(self) -> None:
         """Add what calls of functions took on average."""
         path = self._run.folder / functimes.FILE
         if not path.exists():

@@ -27,7 +27,7 @@ from pydantic import AwareDatetime, Field
 from skblab_analysis.base import disk
 from skblab_analysis.base.arrow import pa, pc, pq
 from skblab_analysis.base.checked import Closed, RecordError, read
-from skblab_analysis.base.errors import UsageError, one_line, os_trouble
+from skblab_analysis.base.errors import SkblabError, UsageError, one_line, os_trouble
 from skblab_analysis.base.rows import Row, Stored
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.trials.rows import Clock
@@ -152,8 +152,10 @@ def pack(
         for done, looked in enumerate(best(found.runs), 1):
             try:
                 what, gathered = _taken(looked, known.get(looked.row.run_id))
-            except RecordError as error:
+            except SkblabError as error:
                 bad.append(Unreadable(looked.folder, str(error)))
+            except OSError as error:
+                bad.append(Unreadable(looked.folder, os_trouble(error)))
             else:
                 said[what].append(looked.folder)
                 if gathered is not None:
@@ -163,6 +165,7 @@ def pack(
         document = old
         if made or document is None:
             document = _write(store, _joined(store, made))
+        _remove_old(store, _current(store))
         return Packed(
             store,
             document,
@@ -175,7 +178,9 @@ def write(store: Path, tables: Tables) -> StoreDocument:
     """Put tables into a store in the place of all that is there: for what makes up rows."""
     _prepare(store)
     with _locked(store, lambda: None):
-        return _write(store, tables)
+        document = _write(store, tables)
+        _remove_old(store, _current(store))
+        return document
 
 
 def arrow(found: Iterable[Gathered]) -> Tables:
@@ -270,7 +275,6 @@ def _write(store: Path, tables: Tables) -> StoreDocument:
         link.symlink_to(folder.name)
         link.replace(store / CURRENT)
         _flush(store)
-    _remove_old(store, folder)
     return document
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from skblab.commands.options import AsJson, echo
 from skblab.lab import paths
 from skblab.lab.reporter import Reporter, printer
-from skblab_analysis.base.errors import EXIT_NO, SkblabError, UsageError
+from skblab_analysis.base.errors import EXIT_NO, SkblabError, UsageError, os_trouble
 from skblab_analysis.base.words import counted, joined
 from skblab_analysis.warehouse import history, listing, reading, shown, sql, store
 from skblab_analysis.warehouse.history import Nothing, Series, Wanted, matches
@@ -305,6 +305,8 @@ def _read(found: Found, wanted: Wanted) -> tuple[list[Series] | Nothing, list[Un
             rows.append(reading.gather(looked))
         except SkblabError as error:
             bad.append(Unreadable(looked.folder, str(error)))
+        except OSError as error:
+            bad.append(Unreadable(looked.folder, os_trouble(error)))
     figures = [row for one in rows for row in one.figures]
     blocks = [row for one in rows for row in one.blocks]
     return history.of_rows(figures, blocks, wanted), bad
