@@ -64,7 +64,9 @@ def test_more_rows_than_a_file_has_are_several_files(
 
 
 def test_the_page_has_these_questions() -> None:
-    found = re.findall(r"^```sql\n-- [^\n]*\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    found = re.findall(
+        r"^```sql\n-- [^\n]*\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert [" ".join(text.split()) for text in found] == [*large_store.STATEMENTS.values()]
 
 
