@@ -432,6 +432,11 @@ def test_what_is_better_in_both_sweeps_is_advised(
     told = (folder / "advice.md").read_text().replace(FIXED_SPACE, " ")
     assert "**Set no filter.** Measured again, no filter: throughput +" in told
     assert "sysctl -w net.ipv4.conf.all.rp_filter=0" in told
+    assert (
+        "Differences are from the baseline (rp_filter=1, gro_flush" in told
+        and "strict: the" in told
+    )
+    assert "This was not your router but a guest of skblab's" in told
     assert "## No significant difference alone" not in told
     assert {file.name for file in folder.iterdir()} == {
         *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml")

@@ -28,7 +28,8 @@ class Told:
 
     `together` are the settings that are advised, `knobs` what they are. `ranked`, `elsewhere`,
     `mixed`, `worse` and `only_here` are settings with what they are worth, `guest` is whether that
-    was measured in a guest of ours; `added` what each adds to all the
+    was measured in a guest of ours; `baseline` what all are compared with, in words; `added` what
+    each adds to all the
     others; `not_tried` says why that is not known, and is empty if it is, or was not to be. `left`
     are those that are not set with better ones, each with the reason, `not_tested` those without a
     figure. `confirmed` says what was found when it was measured again, and is empty if it was not;
@@ -55,6 +56,7 @@ class Told:
     knobs: Mapping[str, Value]
     worse: Sequence[Worth] = ()
     guest: bool = False
+    baseline: str = "the machine as it comes"
     added: Sequence[Worth] = ()
     not_tried: str = ""
     # What knobs there are: those of commands are the experiment's own.
@@ -69,6 +71,8 @@ def page(told: Told) -> Iterator[str]:
         f"Asked was: {told.question} Measured in {told.where}, Linux {told.kernel}, "
         f"traffic: {'; '.join(told.traffic)}."
     )
+    yield ""
+    yield f"Differences are from the baseline ({told.baseline}), with 95 % intervals.{_goals(told)}"
     if told.guest:
         yield ""
         yield NOT_YOURS
@@ -116,6 +120,12 @@ def page(told: Told) -> Iterator[str]:
     yield "## Where the figures are"
     yield ""
     yield from (f"- {report}" for report in told.reports)
+
+
+def _goals(told: Told) -> str:
+    """Return what a goal's name in brackets means, if there is one."""
+    words = told.confirmed + "".join(words for _, words in (*told.ranked, *told.mixed))
+    return " strict: the highest rate at which no frame is lost (RFC 2544)." * ("(strict)" in words)
 
 
 def _commands(knobs: Mapping[str, Value], catalogue: Mapping[str, Knob]) -> Iterator[str]:

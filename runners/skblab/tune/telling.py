@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from skblab.knobs.values import text
 from skblab.sweep.experiment import Experiment, differing
 from skblab.tune import page, script
 from skblab.tune.adding import Added
@@ -60,6 +61,8 @@ def to_tell(
         only_here=[(one.name, f"{one.gains}. Why: {one.only_here}.") for one in advised.only_here],
         worse=[(one.name, one.losses) for one in advised.worse],
         guest=asked.request.kind.boots,
+        baseline=", ".join(f"{name}={text(value)}" for name, value in found.baseline.items())
+        or "the machine as it comes",
         added=list(added.lines()) if added else [],
         not_tried=not_tried,
         left=[*chosen.left, *_dropped(found, chosen, kept, better, added)],
@@ -110,9 +113,9 @@ def write(folder: Path, told: page.Told, asked: Asked) -> None:
     if of_script := script.settable(told.knobs):
         about = [f"For {asked.goal}, by skblab tune {asked.file}: {told.confirmed}"]
         disk.write(folder / page.SCRIPT, script.script(page.SCRIPT, about, of_script))
-    for name, text in (
+    for name, made in (
         (page.SYSCTL, page.sysctl_conf(told.knobs)),
         (page.TUNED, page.tuned_conf(told.knobs)),
     ):
-        if text:
-            disk.write(folder / name, text)
+        if made:
+            disk.write(folder / name, made)
