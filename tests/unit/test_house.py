@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("testbeds",),
     ("knobs",),
     ("machine",),
+    ("jobs",),
     ("lab",),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
