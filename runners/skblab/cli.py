@@ -66,15 +66,17 @@ COMMANDS = {
     "kernel": "skblab.commands.kernel:kernel",
     "kselftest": "skblab.commands.kselftest:kselftest",
     "soak": "skblab.commands.soak:soak",
+    "jobs": "skblab.commands.jobs:jobs",
     "cache": "skblab.commands.cache:cache",
     "lab-root": "skblab.commands.lab_root:lab_root",
     "lint": "skblab.commands.develop:lint",
     "format": "skblab.commands.develop:format_",
     "native-tests": "skblab.commands.develop:native_tests",
     "fuzz": "skblab.commands.fuzz:fuzz",
+    "element": "skblab.commands.element:element",
 }
 HELP = ["-h", "--help"]
-HIDDEN = {"lint", "format", "native-tests", "fuzz"}
+HIDDEN = {"lint", "format", "native-tests", "fuzz", "element"}
 
 
 class Commands(TyperGroup):

@@ -303,6 +303,29 @@ class CachePruned(Closed):
     removed: tuple[CacheEntry, ...]
 
 
+class CampaignStatus(Closed):
+    """How the tasks of one command stand."""
+
+    campaign: str
+    title: str
+    again: str = Field(description="the command that asks for it")
+    tasks: int
+    done: int = Field(description="tasks that have a result")
+    failed: dict[str, str] = Field(description="key of each task that has failed, and why")
+    missing: int = Field(description="tasks that no element has, and that are to be submitted")
+    running: int = Field(description="elements that run on the cluster")
+    elements: dict[str, int] = Field(description="elements on the cluster by state")
+
+
+class JobsStatus(Closed):
+    """What `skblab jobs status --json` prints; `squeue`: whether the cluster was asked."""
+
+    schema_name: Literal["skblab.jobs/1"] = "skblab.jobs/1"
+    store: Path
+    squeue: bool
+    campaigns: tuple[CampaignStatus, ...]
+
+
 # By command, what `--json` prints: the name of its schema in results-schema/, and the model.
 PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "analyze": {"analyze": AnalyzeDocument},
@@ -321,6 +344,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "runs query": {"query": QueryAnswer},
     "cache list": {"cache": CacheListing},
     "cache prune": {"cache-prune": CachePruned},
+    "jobs status": {"jobs": JobsStatus},
     "kernel build": {"built-kernel": BuiltKernel},
     "kernel package": {"made-packages": MadePackages},
     "kernel list": {"built-kernels": BuiltKernels},
@@ -347,6 +371,10 @@ WITHOUT = {
     "lab-root": "a path",
     "boot": "what its command prints",
     "ssh": "what its command prints",
+    "jobs try": "how many tasks have a result",
+    "jobs resume": "how many tasks have a result",
+    "jobs cancel": "how many elements ended",
+    "element": "nothing",
     "bundle": "where the archive is, and its size",
     "cleanup": "how many testbeds it put back",
     "traffic clock": "the document of its program, always",

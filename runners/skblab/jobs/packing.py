@@ -56,9 +56,17 @@ def elements(tasks: Sequence[Task], packing: Packing = Packing()) -> list[Elemen
     return [tuple(one) for one in found]
 
 
-def arrays(packed: Sequence[Element], live: int, packing: Packing) -> Iterator[Sequence[Element]]:
-    """Yield the elements that may be submitted now, in arrays; `live` ones are outstanding."""
+def arrays(
+    packed: Sequence[Element], live: int, packing: Packing = Packing()
+) -> Iterator[Sequence[Element]]:
+    """Yield the elements that may be submitted now, in arrays; `live` ones are outstanding.
+
+    While there is no room for all of them, only whole arrays are: one call for each element that
+    ends would keep the scheduler busy.
+    """
     room = max(0, packing.outstanding - live)
+    if len(packed) > room:
+        room -= room % packing.array
     now = iter(packed[:room])
     while some := list(itertools.islice(now, packing.array)):
         yield some

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab jobs` commands: tasks in a shared folder, on this machine or a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.table import Table
+
+from skblab.commands.documents import CampaignStatus, JobsStatus
+from skblab.commands.options import AsJson, echo
+from skblab.jobs import attempts, engine, slurm
+from skblab.jobs.campaign import Place
+from skblab.jobs.engine import Standing
+from skblab.jobs.local import Local
+from skblab.jobs.model import Campaign, Task
+from skblab.jobs.packing import LEAST, MOST, Packing
+from skblab.jobs.slurm import Slurm
+from skblab.jobs.store import Store
+from skblab.jobs.submitter import RUNNING, Name, Submitter, SubmitterError
+from skblab.lab.reporter import Reporter, printer
+from skblab.lab.store import digest
+from skblab.sweep.measure.exact import guests_at_once
+from skblab_analysis.base.errors import EXIT_NO, UsageError
+
+jobs = typer.Typer(
+    help="Look at tasks that run on a cluster or on this machine, and go on with them.\n\n"
+    "Their results are in a shared folder, the store, by `--store` of `skblab compare`. "
+    "docs/howto/compare-on-slurm.md begins with two machines.\n\n"
+    "Example: `skblab jobs status /shared/store`",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+On = Literal["local", "slurm"]
+PANEL = "Many machines"
+ON_HELP = "Run the tasks as processes of this machine (local), or on a cluster by sbatch (slurm)."
+STORE_HELP = "Shared folder for the results, which all nodes see under this name."
+OnOption = Annotated[On, typer.Option("--on", help=ON_HELP, rich_help_panel=PANEL)]
+Sbatch = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sbatch",
+        metavar="OPTION",
+        help="Give an option to sbatch, such as --sbatch=--partition=long; may be repeated.",
+        rich_help_panel=PANEL,
+    ),
+]
+ElementMinutes = Annotated[
+    float,
+    typer.Option(
+        "--element-minutes",
+        min=0,
+        max=MOST / 60,
+        help="Put so many minutes of tasks into an element of a job array, at least.",
+        rich_help_panel=PANEL,
+    ),
+]
+StoreName = Annotated[Path, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)]
+CampaignName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CAMPAIGN",
+        help="Name of the campaign, as `skblab jobs status` prints it. Default: all.",
+        show_default=False,
+    ),
+]
+TRY_MEMORY = 256
+
+
+@contextlib.contextmanager
+def submitting(on: On, memory: int, options: list[str] | None, place: Place) -> Iterator[Submitter]:
+    """Yield the submitter; processes of this machine end with the block.
+
+    UsageError for options that it does not take, or a machine without Slurm.
+    """
+    if on == "slurm":
+        slurm.require()
+        yield Slurm(memory, tuple(options or ()))
+        return
+    if options:
+        raise UsageError("--sbatch: expected --on slurm with it")
+    local = Local(guests_at_once())
+    try:
+        yield local
+    finally:
+        local.cancel(place)
+
+
+def bounds(minutes: float) -> Packing:
+    """Return the bounds of elements that have at least so many minutes."""
+    return Packing(least=minutes * 60)
+
+
+@jobs.command("try")
+def try_(
+    store: StoreName,
+    on: OnOption = "local",
+    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="Run so many tasks.")] = 20,
+    seconds: Annotated[
+        float, typer.Option(min=0, max=3600, help="Have each task sleep so long.")
+    ] = 0.0,
+    estimate: Annotated[
+        float, typer.Option(min=0, max=3600, help="Take each task to last so many seconds.")
+    ] = 60.0,
+    sbatch: Sbatch = None,
+    minutes: ElementMinutes = LEAST / 60,
+) -> None:
+    """Run tasks that do nothing: does the cluster run them, and is the folder shared?
+
+    It makes the store if the folder is empty or not there.
+
+    Example: `skblab jobs try /shared/store --on slurm`
+    """
+    if on == "slurm":
+        slurm.require()
+    there = Store.open(store, make=True)
+    campaign = Campaign(
+        kind="nothing",
+        title=f"{tasks} tasks that do nothing",
+        again=f"./skblab jobs try {store} --on {on} --tasks {tasks}",
+        memory=TRY_MEMORY,
+    )
+    number = sum(place.campaign().kind == "nothing" for place in Place.all(there))
+    made = [
+        Task(
+            key=digest(["nothing", str(number), str(one)]),
+            seconds=estimate,
+            does={"sleep": seconds} if seconds else {},
+        )
+        for one in range(tasks)
+    ]
+    place = Place.make(there, campaign, made)
+    _run(place, on, sbatch, minutes)
+
+
+@jobs.command()
+def status(store: StoreName, as_json: AsJson = False) -> None:
+    """Print how each campaign stands, by the shared folder and one call of squeue.
+
+    Example: `skblab jobs status /shared/store`
+    """
+    there = Store.open(store)
+    listed, why = _listed()
+    found = []
+    for place in Place.all(there):
+        live = listed.get(place.id, {})
+        standing = engine.look(place, place.tasks(), live)
+        found.append(_status(place, standing))
+    document = JobsStatus(store=there.path, squeue=not why, campaigns=tuple(found))
+    if as_json:
+        echo(document)
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("campaign", "tasks", "done", "failed", "elements"):
+        number = title in ("tasks", "done", "failed")
+        table.add_column(title, no_wrap=True, justify="right" if number else "left")
+    table.add_column("what", overflow="fold")
+    for one in document.campaigns:
+        states = ", ".join(f"{count} {state}" for state, count in one.elements.items()) or "none"
+        elements = "unknown" if why else states
+        table.add_row(
+            *(one.campaign, str(one.tasks), str(one.done), str(len(one.failed)), elements),
+            one.title,
+        )
+    console = printer()
+    console.print(table)
+    for one in document.campaigns:
+        for key, why in one.failed.items():
+            console.print(f"{one.campaign}: {key} failed: {why}", markup=False, soft_wrap=True)
+    if why:
+        Reporter().say(f"which elements run on a cluster is unknown: {why}")
+
+
+@jobs.command()
+def resume(
+    store: StoreName,
+    name: CampaignName = None,
+    on: OnOption = "local",
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Give tasks that have failed three new tries.")
+    ] = False,
+    sbatch: Sbatch = None,
+    minutes: ElementMinutes = LEAST / 60,
+) -> None:
+    """Submit the tasks that have no result and do not run, and wait for all.
+
+    Then repeat the command that made them: it finds all results. The exit status is 1 if a task
+    has failed three times.
+
+    Example: `skblab jobs resume /shared/store --on slurm`
+    """
+    there = Store.open(store)
+    there.sweep()
+    bad = False
+    for place in [Place.find(there, name)] if name else Place.all(there):
+        if failed:
+            for key in engine.look(place, place.tasks(), {}).failed:
+                attempts.forget_all(there, key)
+        bad |= _go_on(place, on, sbatch, minutes)
+    if bad:
+        raise typer.Exit(EXIT_NO)
+
+
+@jobs.command()
+def cancel(store: StoreName, name: CampaignName = None) -> None:
+    """End all elements on the cluster by scancel; results that are there stay.
+
+    Example: `skblab jobs cancel /shared/store`
+    """
+    slurm.require()
+    there = Store.open(store)
+    for place in [Place.find(there, name)] if name else Place.all(there):
+        count = Slurm(TRY_MEMORY).cancel(place)
+        typer.echo(f"{place.id}: {count} elements ended")
+
+
+def _listed() -> tuple[dict[str, dict[Name, str]], str]:
+    """Return by campaign the state of each element that squeue lists, and why there is none."""
+    try:
+        slurm.require()
+        found = slurm.look()
+    except (UsageError, SubmitterError) as error:
+        return {}, str(error)
+    return {
+        campaign: {name: one.state for name, one in elements.items()}
+        for campaign, elements in found.items()
+    }, ""
+
+
+def _status(place: Place, standing: Standing) -> CampaignStatus:
+    campaign = place.campaign()
+    return CampaignStatus(
+        campaign=place.id,
+        title=campaign.title,
+        again=campaign.again,
+        tasks=standing.tasks,
+        done=len(standing.done),
+        failed=dict(standing.failed),
+        missing=len(standing.missing),
+        running=standing.states[RUNNING],
+        elements=dict(sorted(standing.states.items())),
+    )
+
+
+def _run(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> None:
+    if _go_on(place, on, sbatch, minutes):
+        raise typer.Exit(EXIT_NO)
+
+
+def _go_on(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> bool:
+    """Have a campaign's tasks run; return whether one has failed."""
+    reporter, campaign = Reporter(), place.campaign()
+    with submitting(on, campaign.memory, sbatch, place) as submitter:
+        standing = engine.run(place, submitter, reporter, bounds(minutes), campaign.title)
+    for key, why in standing.failed.items():
+        reporter.say(f"{key} failed: {why}")
+    hosts: dict[str, int] = {}
+    for key in standing.done:
+        record = place.store.get(key)
+        assert record is not None
+        hosts[record.host] = hosts.get(record.host, 0) + 1
+    ran = ", ".join(f"{count} on {host}" for host, count in sorted(hosts.items()))
+    typer.echo(
+        f"{place.id}: {len(standing.done)} of {standing.tasks} tasks have a result"
+        f"{f' ({ran})' if ran else ''}, {len(standing.failed)} failed"
+    )
+    return bool(standing.failed)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Elements on a cluster, by plain sbatch, squeue and scancel: no accounting is needed.
+
+An array's job is named by campaign and number. So it is found again by squeue, also by a client
+that never saw its number, since the one before was killed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from skblab.jobs.campaign import Place
+from skblab.jobs.submitter import RUNNING, Name, RefusedError, SubmitterError, command
+from skblab_analysis.base.errors import UsageError, one_line
+
+# Of a call: slurmctld answers within MessageTimeout, 10 s unless configured, and tries go on.
+SECONDS = 120
+# Job of the array, index, state, why it waits, name: the name last, since users choose theirs.
+FORMAT = "%F|%K|%T|%r|%j"
+_NAME = re.compile(r"skblab-(?P<campaign>[0-9a-f]{16})-(?P<array>\d+)")
+# Others that squeue lists have ended.
+_STATES = {
+    "PENDING": "waiting",
+    "CONFIGURING": "waiting",
+    "REQUEUED": "waiting",
+    "RUNNING": RUNNING,
+    "COMPLETING": RUNNING,
+    "SUSPENDED": "suspended",
+    "STOPPED": "suspended",
+    "SIGNALING": RUNNING,
+    "STAGE_OUT": RUNNING,
+    "RESIZING": RUNNING,
+    "REQUEUE_HOLD": "held",
+    "REQUEUE_FED": "waiting",
+    "SPECIAL_EXIT": "held",
+    "RESV_DEL_HOLD": "held",
+}
+# What the commands say where slurmctld is away, or too busy.
+_AWAY = re.compile(
+    r"contact slurm controller|timed out|temporarily|try again|connect failure|Connection refused",
+    re.IGNORECASE,
+)
+_COMMANDS = ("sbatch", "squeue", "scancel")
+# Reasons of waiting that end by themselves.
+_USUAL = frozenset(("None", "Resources", "Priority", "BeginTime", "Dependency"))
+
+
+def require() -> None:
+    """Raise UsageError if this machine has no Slurm commands."""
+    if missing := [name for name in _COMMANDS if shutil.which(name) is None]:
+        raise UsageError(
+            f"this machine lacks {', '.join(missing)}; run skblab on a login node of "
+            "the cluster, or: apt-get install slurm-client"
+        )
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An element that is not over: the array's job, and its state."""
+
+    job: int
+    state: str
+
+
+def parse(text: str) -> dict[str, dict[Name, Listed]]:
+    """Return by campaign the elements that squeue lists; jobs of others are none of ours."""
+    found: dict[str, dict[Name, Listed]] = defaultdict(dict)
+    for line in text.splitlines():
+        job, _, rest = line.partition("|")
+        index, _, rest = rest.partition("|")
+        state, _, rest = rest.partition("|")
+        reason, _, name = rest.partition("|")
+        ours = _NAME.fullmatch(name)
+        if ours is None or state not in _STATES:
+            continue
+        if not (job.isdecimal() and index.isdecimal()):
+            raise SubmitterError(f"squeue printed {one_line(line, 120)!r}: expected {FORMAT}")
+        said = _STATES[state]
+        if said == "waiting" and reason not in _USUAL:
+            said = f"{said}: {reason}"
+        found[ours["campaign"]][int(ours["array"]), int(index)] = Listed(int(job), said)
+    return found
+
+
+@dataclass
+class Slurm:
+    """The Submitter of a cluster; `options` are the user's own for sbatch, and go last."""
+
+    memory: int
+    options: Sequence[str] = ()
+    poll: float = 10.0
+    calls: int = 0
+
+    def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
+        """Submit an array by one call of sbatch."""
+        call = [
+            *("sbatch", "--parsable", f"--job-name=skblab-{place.id}-{array}"),
+            *(f"--array=0-{count - 1}", "--ntasks=1", "--cpus-per-task=1"),
+            *(f"--mem={self.memory}", f"--time={minutes}", "--requeue", "--chdir=/"),
+            *("--open-mode=append", f"--output={place.log}/{array:04}-%a.txt"),
+            *self.options,
+        ]
+        script = f'#!/bin/sh\nexec {shlex.join(command(place, array))} "$SLURM_ARRAY_TASK_ID"\n'
+        self.calls += 1
+        _run(call, script)
+
+    def live(self, place: Place) -> Mapping[Name, str]:
+        """Return what squeue lists of a campaign."""
+        return {name: one.state for name, one in look().get(place.id, {}).items()}
+
+    def cancel(self, place: Place) -> int:
+        """End all elements of a campaign by scancel."""
+        listed = look().get(place.id, {})
+        if jobs := sorted({str(one.job) for one in listed.values()}):
+            _run(["scancel", *jobs])
+        return len(listed)
+
+
+def look() -> dict[str, dict[Name, Listed]]:
+    """Return all elements of this user's that are not over, by campaign, by one call of squeue."""
+    return parse(_run(["squeue", "--me", "--noheader", "--array", f"--format={FORMAT}"]))
+
+
+def _run(call: Sequence[str], script: str = "") -> str:
+    """Run a command of Slurm's; SubmitterError with what it said if it fails."""
+    try:
+        done = subprocess.run(
+            call, input=script, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SubmitterError(f"{call[0]} did not answer within {SECONDS} s") from error
+    except OSError as error:
+        raise SubmitterError(f"{call[0]}: {error.strerror}") from error
+    if done.returncode:
+        said = one_line(done.stderr) or f"exit status {done.returncode}"
+        kind = SubmitterError if _AWAY.search(said) or call[0] != "sbatch" else RefusedError
+        raise kind(f"{call[0]} failed: {said}")
+    return done.stdout
