@@ -14,17 +14,23 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from here import Here
 from hypothesis import given
 
 from conftest import TREE, Skblab
 from made_up_kernels import ENVIRONMENT, identity
 from mutated import texts, value_or_line
 from skblab.bench.comparison import SHARED
-from skblab.bench.functions import Section, Symbols
-from skblab.compare import history, running, sides, workload
+from skblab.bench.functions import Section, Symbols, named
+from skblab.compare import history, remote, running, sides, workload
 from skblab.compare.asked import Asked, fitting
 from skblab.compare.counting import DisturbedError, Line, NoFigureError, Shot, figure
+from skblab.compare.remote import Elsewhere
 from skblab.compare.running import Comparing
+from skblab.jobs.element import Result, Run
+from skblab.jobs.model import Campaign, Task
+from skblab.jobs.packing import Packing
+from skblab.jobs.store import Store
 from skblab.knobs.values import Knobs
 from skblab.lab.kernel import Kernel
 from skblab.lab.kernel.names import Name
@@ -890,3 +896,183 @@ def test_one_side_alone_says_whether_it_repeats(
     monkeypatch.setattr("skblab.commands.compare.gnuplot", lambda _: None)
     done = skblab_here("compare", "6.12", "--workload", "forward4", "--markdown")
     assert done.returncode == status and "forward4" in done.stdout
+
+
+@pytest.fixture
+def elsewhere(
+    lab: Callable[[Counted], Lab], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Counted], tuple[Elsewhere, list[str]]]:
+    """Have boots counted by a function that stands for nodes; a list has what they counted."""
+
+    def make(count: Counted) -> tuple[Elsewhere, list[str]]:
+        lab(count)
+        monkeypatch.setattr(remote, "tools", lambda *_: ())
+        monkeypatch.setattr("skblab.compare.running.artefacts.pack", lambda *_: None)
+        monkeypatch.setattr("skblab.jobs.artefacts.take", lambda *_: None)
+        begun: list[str] = []
+
+        @contextmanager
+        def begin(given: Campaign, _: Reporter) -> Iterator[Run]:
+            monkeypatch.setattr(remote, "instrument", lambda *_: dict(given.context["instrument"]))  # type: ignore[arg-type]
+            monkeypatch.setattr(remote, "Kernel", lambda _, key: kernel_of(key.partition("-")[2]))
+            node = SimpleNamespace(count=lambda shot: (count(shot), ENVIRONMENT))
+            monkeypatch.setattr(remote, "Counting", lambda *_: node)
+            with remote.begin(given, Reporter(quiet=True)) as run:
+
+                def noted(task: Task, folder: Path) -> Result:
+                    begun.append(f"{task.does['workload']} {task.does['boot']}")
+                    return run(task, folder)
+
+                yield noted
+
+        @contextmanager
+        def submitting(*_: object) -> Iterator[Here]:
+            yield Here({"compare": begin})
+
+        store = Store.open(tmp_path / "store", make=True)
+        return Elsewhere(store, submitting, Packing()), begun
+
+    return make
+
+
+def compared_elsewhere(what: Asked, place: Elsewhere) -> CompareDocument:
+    """Return what nodes found."""
+    _, document = Comparing(what, Reporter(quiet=True), place).recorded()
+    return document
+
+
+Nodes = Callable[[Counted], tuple[Elsewhere, list[str]]]
+
+
+def test_nodes_find_what_this_machine_finds(elsewhere: Nodes) -> None:
+    count = by_kernel(v6_12=1000.0, v7_3=1100.0)
+    place, begun = elsewhere(count)
+    what = asked("6.12", "7.3", "rp_filter=1", workloads=("forward4",))
+    _, here = compared(what)
+    there = compared_elsewhere(what, place)
+    assert there.model_dump(exclude={"timings"}) == here.model_dump(exclude={"timings"})
+    # Those of one kernel come together.
+    assert begun == ["forward4 0", "forward4 3", "forward4 1", "forward4 2"]
+
+
+def test_what_the_store_has_is_counted_once_for_all(elsewhere: Nodes) -> None:
+    place, begun = elsewhere(by_kernel(v6_12=1000.0, v7_3=1100.0))
+    compared_elsewhere(asked("6.12", "7.3"), place)
+    assert len(begun) == 6
+    compared_elsewhere(asked("6.12", "7.3"), place)
+    assert len(begun) == 6
+    # The base of another comparison.
+    compared_elsewhere(asked("6.12", "rp_filter=1"), place)
+    assert begun[6:] == ["forward4 1", "veth 1"]
+
+
+def test_a_kernel_that_dies_on_a_node_is_a_result(elsewhere: Nodes) -> None:
+    def count(shot: Shot) -> Figure:
+        if shot.kernel.key == "key-7.3":
+            raise NoFigureError("guest panic: no init", "kernel", up=False)
+        return costs(1000.0)
+
+    place, _ = elsewhere(count)
+    document = compared_elsewhere(asked("6.12", "7.3"), place)
+    assert all(one.fault and one.why == "guest panic: no init" for one in document.verdicts)
+    # It is no failed try.
+    assert {name.rpartition(".")[2] for name in place.store.noted()} == {"1"}
+    comparing = Comparing(asked("6.12", "7.3"), Reporter(quiet=True), place)
+    comparing.recorded()
+    assert comparing.boots(0) and not comparing.boots(1)
+
+
+def test_what_a_kernel_lacks_is_a_result(elsewhere: Nodes) -> None:
+    def count(shot: Shot) -> Figure:
+        if shot.workload.name == "veth":
+            raise NoFigureError("it has no veth", "lacking")
+        return costs(1000.0)
+
+    place, begun = elsewhere(count)
+    document = compared_elsewhere(asked("6.12", "7.3"), place)
+    assert [one.judged for one in document.verdicts] == ["same", "lacking"]
+    assert len(begun) == 6
+
+
+def test_what_goes_wrong_three_times_has_failed(elsewhere: Nodes) -> None:
+    def count(shot: Shot) -> Figure:
+        if shot.workload.name == "veth" and shot.boot == 1:
+            raise NoFigureError("the guest was killed", "other")
+        return costs(1000.0)
+
+    place, begun = elsewhere(count)
+    document = compared_elsewhere(asked("6.12", "7.3"), place)
+    assert begun.count("veth 1") == 3
+    [failed] = [one for one in document.measured if one.figure is None]
+    assert failed.cause == "other" and "killed (the last of 3 tries)" in failed.why
+    assert records.status(document) == 3
+
+
+def test_a_node_that_counts_in_another_way_is_refused(
+    elsewhere: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, _ = elsewhere(by_kernel(v6_12=1000.0))
+    what = asked("6.12", "rp_filter=1")
+    comparing = Comparing(what, Reporter(quiet=True))
+    common = remote.campaign(what, comparing.instrument, comparing.root)
+    monkeypatch.setattr(remote, "instrument", lambda *_: comparing.instrument | {"emulator": "9"})
+    with (
+        pytest.raises(SkblabError, match=r"this node's emulator is 9, and the client's 10\.0"),
+        remote.begin(common, Reporter(quiet=True)),
+    ):
+        pass
+    assert place.store.recorded() == set()
+
+
+def keys(what: Asked, **instrument: str) -> set[str]:
+    """Return the keys of what is asked for."""
+    kernels = {number: kernel_of(str(side.kernel)) for number, side in enumerate(what.sides)}
+    return {task.key for task in remote.tasks(what, instrument, kernels).values()}
+
+
+def test_a_key_is_of_all_that_the_figure_depends_on(tmp_path: Path) -> None:
+    base = asked("6.12", "rp_filter=1", workloads=("forward4",))
+    assert keys(base) == keys(base) and len(keys(base)) == 3
+    mine = written(tmp_path, GOOD, "forward4.sh")
+    for other in (
+        replace(base, packets=10_000),
+        replace(base, workloads=workload.choose(["veth"])),
+        replace(base, workloads=(workload.read(mine),)),
+        replace(base, caches=named("epyc-7763")),
+        asked("7.3", "7.3", workloads=("forward4",)),
+    ):
+        assert keys(base).isdisjoint(keys(other)), other
+    assert keys(base).isdisjoint(keys(base, emulator="11"))
+    # Only B differs.
+    other = asked("6.12", "rp_filter=0", workloads=("forward4",))
+    assert len(keys(base) & keys(other)) == 2
+    # What is allowed changes no figure.
+    assert keys(base) == keys(replace(base, budget=records.Budget(share=1)))
+
+
+def test_nodes_have_the_workloads_and_caches_of_the_client(tmp_path: Path) -> None:
+    mine = workload.read(written(tmp_path, GOOD))
+    what = replace(asked("6.12", "7.3"), workloads=(mine,), caches=named("epyc-7763"))
+    root = SimpleNamespace(key="root", versions={})
+    made = remote.campaign(what, {"emulator": "10"}, root)  # type: ignore[arg-type]
+    again = Campaign.model_validate_json(made.model_dump_json())
+    common = remote.Common.model_validate_json(json.dumps(again.context))
+    assert common.workload("mine") == mine and common.chosen() == what.caches
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--on", "slurm"], "--on: expected --store"),
+        (["--sbatch", "--partition=x"], "--sbatch: expected --store"),
+        (["--store", "/proc/self/status"], "expected a store"),
+        (["--store", "{}", "--sbatch", "--partition=x"], "expected --on slurm"),
+    ],
+)
+def test_bad_usage_of_a_store(
+    skblab_here: Skblab, tmp_path: Path, words: list[str], said: str
+) -> None:
+    filled = [word.format(tmp_path / "store") for word in words]
+    ran = skblab_here("compare", "6.12", "7.3", *filled)
+    assert ran.returncode == 2 and said in ran.stderr
+    assert not (tmp_path / "store").exists()

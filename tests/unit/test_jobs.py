@@ -10,11 +10,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from here import Here
 
 from skblab.jobs import artefacts, attempts, engine, slurm
 from skblab.jobs.campaign import Place, Stuck
@@ -49,34 +49,6 @@ def there(tmp_path: Path) -> Store:
 
 def made(there: Store, some: Sequence[Task], common: Campaign = COMMON) -> Place:
     return Place.make(there, common, some)
-
-
-@dataclass
-class Here:
-    """A Submitter that runs an element whenever it is asked how things are."""
-
-    kinds: Mapping[str, Callable[..., object]] = field(default_factory=lambda: {"nothing": nothing})
-    poll: float = 0.0
-    waiting: dict[Name, str] = field(default_factory=dict)
-    submitted: list[int] = field(default_factory=list)
-    # What an element does before its tasks: it may die.
-    before: Callable[[Name], bool] = lambda _: True
-    most: int = 0
-
-    def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
-        self.submitted.append(count)
-        self.waiting |= {(array, index): "waiting" for index in range(count)}
-        self.most = max(self.most, len(self.waiting))
-
-    def live(self, place: Place) -> Mapping[Name, str]:
-        for name in list(self.waiting)[:50]:
-            del self.waiting[name]
-            if self.before(name):
-                Element(place, *name, self.kinds).run(QUIET)  # type: ignore[arg-type]
-        return dict(self.waiting)
-
-    def cancel(self, place: Place) -> int:
-        return 0
 
 
 def finished(place: Place, submitter: Here, bounds: Packing = BOUNDS) -> engine.Standing:

@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from skblab.jobs.campaign import Place
-from skblab.jobs.element import Element, Kinds, nothing
+from skblab.jobs.element import Element, Kinds, Run, nothing
+from skblab.jobs.model import Campaign
 from skblab.jobs.store import Store
 from skblab.lab.reporter import Reporter
 
-KINDS: Kinds = {"nothing": nothing}
+
+def _compare(campaign: Campaign, reporter: Reporter) -> AbstractContextManager[Run]:
+    # Ten thousand elements of others start sooner without it.
+    from skblab.compare.remote import begin
+
+    return begin(campaign, reporter)
+
+
+KINDS: Kinds = {"nothing": nothing, "compare": _compare}
 
 
 def element(

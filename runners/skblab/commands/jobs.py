@@ -3,28 +3,34 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from skblab.commands.documents import CampaignStatus, JobsStatus
+from skblab.commands.many import (
+    MINUTES,
+    STORE_HELP,
+    ElementMinutes,
+    On,
+    OnOption,
+    Sbatch,
+    bounds,
+    require,
+    submitting,
+)
 from skblab.commands.options import AsJson, echo
 from skblab.jobs import attempts, engine, slurm
 from skblab.jobs.campaign import Place
 from skblab.jobs.engine import Standing
-from skblab.jobs.local import Local
 from skblab.jobs.model import Campaign, Task
-from skblab.jobs.packing import LEAST, MOST, Packing
 from skblab.jobs.slurm import Slurm
 from skblab.jobs.store import Store
-from skblab.jobs.submitter import RUNNING, Name, Submitter, SubmitterError
+from skblab.jobs.submitter import RUNNING, Name, SubmitterError
 from skblab.lab.reporter import Reporter, printer
 from skblab.lab.store import digest
-from skblab.sweep.measure.exact import guests_at_once
 from skblab_analysis.base.errors import EXIT_NO, UsageError
 
 jobs = typer.Typer(
@@ -36,30 +42,6 @@ jobs = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-On = Literal["local", "slurm"]
-PANEL = "Many machines"
-ON_HELP = "Run the tasks as processes of this machine (local), or on a cluster by sbatch (slurm)."
-STORE_HELP = "Shared folder for the results, which all nodes see under this name."
-OnOption = Annotated[On, typer.Option("--on", help=ON_HELP, rich_help_panel=PANEL)]
-Sbatch = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sbatch",
-        metavar="OPTION",
-        help="Give an option to sbatch, such as --sbatch=--partition=long; may be repeated.",
-        rich_help_panel=PANEL,
-    ),
-]
-ElementMinutes = Annotated[
-    float,
-    typer.Option(
-        "--element-minutes",
-        min=0,
-        max=MOST / 60,
-        help="Put so many minutes of tasks into an element of a job array, at least.",
-        rich_help_panel=PANEL,
-    ),
-]
 StoreName = Annotated[Path, typer.Argument(metavar="STORE", help=STORE_HELP, show_default=False)]
 CampaignName = Annotated[
     str | None,
@@ -70,30 +52,6 @@ CampaignName = Annotated[
     ),
 ]
 TRY_MEMORY = 256
-
-
-@contextlib.contextmanager
-def submitting(on: On, memory: int, options: list[str] | None, place: Place) -> Iterator[Submitter]:
-    """Yield the submitter; processes of this machine end with the block.
-
-    UsageError for options that it does not take, or a machine without Slurm.
-    """
-    if on == "slurm":
-        slurm.require()
-        yield Slurm(memory, tuple(options or ()))
-        return
-    if options:
-        raise UsageError("--sbatch: expected --on slurm with it")
-    local = Local(guests_at_once())
-    try:
-        yield local
-    finally:
-        local.cancel(place)
-
-
-def bounds(minutes: float) -> Packing:
-    """Return the bounds of elements that have at least so many minutes."""
-    return Packing(least=minutes * 60)
 
 
 @jobs.command("try")
@@ -108,7 +66,7 @@ def try_(
         float, typer.Option(min=0, max=3600, help="Take each task to last so many seconds.")
     ] = 60.0,
     sbatch: Sbatch = None,
-    minutes: ElementMinutes = LEAST / 60,
+    minutes: ElementMinutes = MINUTES,
 ) -> None:
     """Run tasks that do nothing: does the cluster run them, and is the folder shared?
 
@@ -116,8 +74,7 @@ def try_(
 
     Example: `skblab jobs try /shared/store --on slurm`
     """
-    if on == "slurm":
-        slurm.require()
+    require(on, sbatch)
     there = Store.open(store, make=True)
     campaign = Campaign(
         kind="nothing",
@@ -185,7 +142,7 @@ def resume(
         bool, typer.Option("--failed", help="Give tasks that have failed three new tries.")
     ] = False,
     sbatch: Sbatch = None,
-    minutes: ElementMinutes = LEAST / 60,
+    minutes: ElementMinutes = MINUTES,
 ) -> None:
     """Submit the tasks that have no result and do not run, and wait for all.
 
@@ -194,6 +151,7 @@ def resume(
 
     Example: `skblab jobs resume /shared/store --on slurm`
     """
+    require(on, sbatch)
     there = Store.open(store)
     there.sweep()
     bad = False
@@ -255,7 +213,7 @@ def _run(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> None
 def _go_on(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> bool:
     """Have a campaign's tasks run; return whether one has failed."""
     reporter, campaign = Reporter(), place.campaign()
-    with submitting(on, campaign.memory, sbatch, place) as submitter:
+    with submitting(on, sbatch, campaign.memory, place) as submitter:
         standing = engine.run(place, submitter, reporter, bounds(minutes), campaign.title)
     for key, why in standing.failed.items():
         reporter.say(f"{key} failed: {why}")

@@ -22,7 +22,8 @@ from skblab.compare.asked import PACKETS, require_thousands, unable_in
 from skblab.compare.bisection import Bisection, CannotMeasureError, Found, NotFoundError
 from skblab.compare.bisection import Step as Searched
 from skblab.compare.counting import Counting, NoFigureError, Shot
-from skblab.compare.running import GAPS, instrument
+from skblab.compare.instrument import instrument
+from skblab.compare.running import GAPS
 from skblab.compare.workload import Workload, choose, whole_word
 from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown

@@ -14,13 +14,17 @@ from skblab.bench import functions as counting
 from skblab.bench import programs
 from skblab.bench.asked import request_of
 from skblab.bench.kernels import identity
-from skblab.compare import history, stored
+from skblab.compare import history, remote, stored
 from skblab.compare.asked import Asked
 from skblab.compare.counting import Counting, NoFigureError, Shot
+from skblab.compare.instrument import instrument
+from skblab.compare.remote import Counted, Elsewhere, Wanted
 from skblab.compare.workload import Workload
+from skblab.jobs import artefacts, engine
+from skblab.jobs.campaign import Place
+from skblab.jobs.model import Task
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
-from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import config
 from skblab.lab.kernel.blame import SourceError
 from skblab.lab.labroot import LabRoot
@@ -30,6 +34,7 @@ from skblab.machine.guest import Guest
 from skblab.machine.recording import recording
 from skblab.sweep.measure.exact import guests_at_once
 from skblab.sweep.parallel import side_by_side
+from skblab_analysis.base.checked import parse
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats import compare as records
@@ -58,19 +63,6 @@ TELLS_NOTHING = (
 )
 
 
-def instrument(root: LabRoot, reporter: Reporter) -> dict[str, str]:
-    """Return what counts: figures compare only where all of it is the same."""
-    spec = make_spec(exact=True)
-    return {
-        "emulator": root.versions.get("qemu-system-x86", "unknown"),
-        "machine": " ".join(spec.machine()),
-        "memory": f"{spec.memory} MiB",
-        "lab root": root.key,
-        "plugin": counting.ensure(root, reporter).name,
-        "programs": programs.ensure(root, reporter).name,
-    }
-
-
 class NoKernelError(SkblabError):
     """The kernel of a side cannot be had, since its source makes none."""
 
@@ -82,8 +74,10 @@ class NoKernelError(SkblabError):
 class Comparing:
     """One comparison: its guests, two or more at once, and what they gave."""
 
-    def __init__(self, asked: Asked, reporter: Reporter) -> None:
-        self.asked, self.reporter = asked, reporter
+    def __init__(
+        self, asked: Asked, reporter: Reporter, elsewhere: Elsewhere | None = None
+    ) -> None:
+        self.asked, self.reporter, self.elsewhere = asked, reporter, elsewhere
         self.root: LabRoot = labroot.ensure(reporter)
         # As they are now: whoever changes them meanwhile changes nothing here.
         self.instrument = instrument(self.root, reporter)
@@ -187,6 +181,9 @@ class Comparing:
         """Count each workload on all sides, the first workload first."""
         if not self.kernels:
             return
+        if self.elsewhere is not None:
+            self._measure_elsewhere(self.elsewhere)
+            return
         any_kernel = next(iter(self.kernels.values()))
         plugins = [counting.ensure(self.root, self.reporter)]
         total = len(self.asked.workloads) * len(self.asked.measured)
@@ -204,6 +201,53 @@ class Comparing:
                 for number, boot in self.asked.measured
             ]
             side_by_side(jobs, guests_at_once(), self._stop)
+
+    def _measure_elsewhere(self, elsewhere: Elsewhere) -> None:
+        """Have all boots counted that the store does not have, and take them from there."""
+        store = elsewhere.store
+        common = remote.campaign(self.asked, self.instrument, self.root)
+        own = remote.tools(self.root, self.reporter)
+        common = common.model_copy(update={"artefacts": (*common.artefacts, *own)})
+        wanted = remote.tasks(self.asked, self.instrument, self.kernels)
+        # Two sides may be the same.
+        all_tasks = {task.key: task for task in wanted.values()}
+        recorded = store.recorded()
+        left = [task for task in all_tasks.values() if task.key not in recorded]
+        if left:
+            needed = dict.fromkeys(
+                (*common.artefacts, *(of for one in left for of in one.artefacts))
+            )
+            artefacts.pack(store, needed, self.reporter)
+        place = Place.make(store, common, list(all_tasks.values()))
+        self.reporter.say(
+            f"campaign {place.id}: {len(all_tasks) - len(left)} of {len(all_tasks)} boots are in "
+            f"the store; see ./skblab jobs status {store.path}"
+        )
+        with elsewhere.submitting(common.memory, place) as submitter:
+            bounds = elsewhere.bounds
+            standing = engine.run(place, submitter, self.reporter, bounds, "counting")
+        for name, task in wanted.items():
+            self._take(name, task, elsewhere, standing.failed.get(task.key, ""))
+
+    def _take(self, wanted: Wanted, task: Task, elsewhere: Elsewhere, failed: str) -> None:
+        """Take in what the store has of a boot, or why it has failed."""
+        workload, number, boot = wanted
+        known = {"workload": workload, "side": number, "boot": boot}
+        if failed:
+            self.measured.append(Measured(**known, why=one_line(failed), cause="other"))
+            return
+        record = elsewhere.store.get(task.key)
+        assert record is not None
+        counted = parse(Counted, dict(record.result), f"the record {task.key}")
+        if counted.environment is not None:
+            self.environments.setdefault(number, counted.environment)
+        self.notes |= dict.fromkeys(counted.notes)
+        if counted.figure is not None:
+            self.measured.append(Measured(**known, figure=counted.figure))
+            return
+        if not counted.up:
+            self._dead[self.kernels[number].key] = NoFigureError(counted.why, "kernel", up=False)
+        self.measured.append(Measured(**known, why=counted.why, cause=counted.cause))
 
     def _stop(self) -> None:
         self._stopping = True

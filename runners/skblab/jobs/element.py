@@ -84,17 +84,14 @@ class Element:
         left = [task for task in self.job.tasks if not self._there(task)]
         if not left:
             return
-        begun = False
         try:
             artefacts.take(self.place.store, self.campaign.artefacts, reporter)
             with self.begin(self.campaign, reporter) as run:
-                begun = True
                 while left:
                     left = [task for task in left if self._failed(task, run, reporter)]
         except SkblabError as error:
-            if not begun:
-                what = Stuck(host=name_of_node(), why=str(error))
-                self.place.stuck(self.array, self.index, what)
+            what = Stuck(host=name_of_node(), why=str(error))
+            self.place.stuck(self.array, self.index, what)
             raise
 
     def _there(self, task: Task) -> bool:
@@ -105,6 +102,7 @@ class Element:
         store = self.place.store
         if self._there(task):
             return False
+        artefacts.take(store, task.artefacts, reporter)
         note = Begun(
             host=name_of_node(),
             job=name_of_job(),

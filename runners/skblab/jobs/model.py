@@ -15,12 +15,22 @@ KeyName = Annotated[str, Field(pattern=KEY)]
 TRIES = 3
 
 
+class Artefact(Closed):
+    """What nodes need of the cache: an entry's kind and key."""
+
+    kind: Annotated[str, Field(pattern=r"^[a-z-]+$")]
+    key: Annotated[str, Field(pattern=r"^[0-9a-z][0-9a-z.-]*$")]
+
+
 class Task(Finite):
     """One task: what names its result, about how long it takes, and what it does."""
 
     key: KeyName
     seconds: float = Field(ge=0, description="estimate, on one CPU")
     does: dict[str, JsonValue] = Field(default_factory=dict, description="what its kind takes")
+    artefacts: tuple[Artefact, ...] = Field(
+        default=(), description="what it needs of the cache beside the campaign's"
+    )
 
 
 class Record(Finite):
@@ -56,13 +66,6 @@ class Ended(Closed):
     schema_name: Literal["skblab.task-ended/1"] = "skblab.task-ended/1"
     why: str
     ended: str = Field(description="UTC")
-
-
-class Artefact(Closed):
-    """What nodes need of the cache: an entry's kind and key."""
-
-    kind: Annotated[str, Field(pattern=r"^[a-z-]+$")]
-    key: KeyName
 
 
 class Campaign(Closed):
