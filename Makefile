@@ -24,6 +24,10 @@ help: ## this list
 setup: ## install the few packages that the host itself needs (root)
 	@sh runners/host-setup.sh
 
+.PHONY: setup-tests
+setup-tests: setup ## install what only tests need of the host: Slurm (root)
+	@sh runners/test-setup.sh
+
 .PHONY: demo
 demo: setup ## patch, build, boot, send, time, report: the main job
 	@$(SKBLAB) demo $(DEMO_ARGS)
@@ -116,7 +120,7 @@ kernels: kernel ## build the kernels that slow tests boot: patched, and as Debia
 # hour, the time of a test is limited, and workers that wait for a lock would take turns with the
 # compiler. Linters beside them: guests leave a processor free now and then.
 .PHONY: test
-test: setup dev kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup-tests dev kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
 	@$(MAKE) --no-print-directory -j2 lint not-slow
 
 .PHONY: not-slow
@@ -124,7 +128,7 @@ not-slow: dev
 	@$(VENV)/bin/python -m pytest -n $(call more_workers,2) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
-test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=34 minutes); four commits in a row have all
+test-slice: setup-tests dev kernels ## of the slow tests, this commit's part (BUDGET=34 minutes); four commits in a row have all
 	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),34) \
 		$(TEST_ARGS)
 
@@ -135,7 +139,7 @@ all-kernels: lint kernels
 	@$(SKBLAB) kernel build --flavour debug
 
 .PHONY: test-all
-test-all: setup dev all-kernels ## every test there is, at full scale; goes on where it was stopped (PASSED=FILE, SINCE=N)
+test-all: setup-tests dev all-kernels ## every test there is, at full scale; goes on where it was stopped (PASSED=FILE, SINCE=N)
 	$(if $(PASSED),@mkdir -p $(ALL) && cp -n $(PASSED) $(ALL)/outcomes.jsonl)
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes=$(ALL)/outcomes.jsonl \
 		--table=$(ALL)/table.md --junit-xml=$(ALL)/junit.xml $(if $(SINCE),--since=$(SINCE)) \
