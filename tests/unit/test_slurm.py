@@ -135,7 +135,11 @@ def test_one_partition_too_many_is_one_line(skblab: Skblab, slurm: Cluster, tmp_
 
 @pytest.mark.slow
 def test_ten_thousand_tasks(
-    skblab: Skblab, slurm: Cluster, tmp_path: Path, full: bool, record_property: Callable[..., None]
+    skblab: Skblab,
+    slurm: Cluster,
+    tmp_path: Path,
+    full: bool,
+    record_testsuite_property: Callable[[str, object], None],
 ) -> None:
     """None is lost, none runs twice, and they are few calls of sbatch."""
     count = 10_000 if full else 2_000
@@ -154,9 +158,9 @@ def test_ten_thousand_tasks(
     assert ran.returncode == 0 and f"{count} of {count}" in ran.stdout, ran.stderr
     times = [float(line) for line in calls.read_text().split()]
     submitted = times[-1] - began
-    # They are in the table of `make test-all`, by junit.xml.
-    record_property("sbatch_calls", len(times) // 2)
-    record_property("submitted_seconds", round(submitted, 1))
+    # `make test-all` has them in junit.xml.
+    record_testsuite_property("sbatch_calls", len(times) // 2)
+    record_testsuite_property("submitted_seconds", round(submitted, 1))
     assert len(times) // 2 <= 20 and submitted < 60
     assert there(store) == count and begun(store) == count and ends(store) == []
     assert {one.attempt for one in records(store)} == {1}
