@@ -120,7 +120,7 @@ kernels: kernel ## build the kernels that slow tests boot: patched, and as Debia
 # hour, the time of a test is limited, and workers that wait for a lock would take turns with the
 # compiler. Linters beside them: guests leave a processor free now and then.
 .PHONY: test
-test: setup-tests dev kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup dev kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
 	@$(MAKE) --no-print-directory -j2 lint not-slow
 
 .PHONY: not-slow

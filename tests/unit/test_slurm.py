@@ -23,7 +23,7 @@ from skblab.jobs.store import Store
 from slurm_cluster import NODES, Cluster, cluster
 from waiting import PATIENCE, until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 TREE = Path(__file__).resolve().parents[2]
 Skblab = Callable[..., CompletedProcess[str]]
@@ -133,7 +133,6 @@ def test_one_partition_too_many_is_one_line(skblab: Skblab, slurm: Cluster, tmp_
     assert list((tmp_path / "store").glob("campaigns/*/arrays/*.jsonl")) == []
 
 
-@pytest.mark.slow
 def test_ten_thousand_tasks(
     skblab: Skblab,
     slurm: Cluster,
@@ -166,7 +165,6 @@ def test_ten_thousand_tasks(
     assert {one.attempt for one in records(store)} == {1}
 
 
-@pytest.mark.slow
 def test_a_node_that_dies(skblab: Skblab, slurm: Cluster, tmp_path: Path) -> None:
     """What it ran begins anew elsewhere; the other tasks of the same element had their records."""
     store = tmp_path / "store"
@@ -192,7 +190,6 @@ def hosts(store: Path) -> set[str]:
     return {one.host for one in records(store)} if there(store) else set()
 
 
-@pytest.mark.slow
 def test_a_time_limit(skblab: Skblab, slurm: Cluster, tmp_path: Path, full: bool) -> None:
     """A task that has its time limit begins anew, and after three times has failed.
 
@@ -215,7 +212,6 @@ def test_a_time_limit(skblab: Skblab, slurm: Cluster, tmp_path: Path, full: bool
     until("all has ended", PATIENCE, lambda: not status(skblab, slurm, store)["elements"])
 
 
-@pytest.mark.slow
 def test_preemption(skblab: Skblab, slurm: Cluster, tmp_path: Path) -> None:
     """Jobs of a better partition take the nodes; tasks begin anew, by Slurm's own requeueing."""
     store = tmp_path / "store"
@@ -246,7 +242,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-@pytest.mark.slow
 def test_a_full_disk(skblab: Skblab, slurm: Cluster, small_disk: Path) -> None:
     """One line says so, no record is half written, no try is lost, and it goes on with room."""
     store = small_disk / "store"

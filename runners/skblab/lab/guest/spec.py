@@ -65,9 +65,10 @@ TCG_ARGUMENTS = (
     # Or it panics where ten ticks do not come within 40 ms ("IO-APIC + timer doesn't work").
     "no_timer_check",
 )
-# identify_cpu() asks the CPU for its features anew, and for a moment believes other ones: that it has
-# no five levels of page tables, or with no5lvl that it has. KASAN and KMSAN, asked then by an
-# interrupt, look for an address's shadow in the wrong place. A CPU without them raises no question.
+# identify_cpu() asks the CPU for its features anew, and for a moment believes other ones: that it
+# has no five levels of page tables, or with no5lvl that it has. KASAN and KMSAN, asked then by an
+# interrupt, look for an address's shadow in the wrong place. A CPU without such levels raises no
+# question.
 DEBUG_PROCESSOR = "max,la57=off"
 
 
