@@ -126,8 +126,8 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
         assert times.busy + times.idle + times.steal > 1.5e9
     assert all(usage.per_packet() > 0 for usage in cpu.usages)
     # Four parts of each trial, of each CPU.
-    for trial in (trial for usage in cpu.usages for trial in usage.trials):
-        assert len(trial.intervals) == 4 * len(trial.times)
+    for read in (trial for usage in cpu.usages for trial in usage.trials):
+        assert len(read.intervals) == 4 * len(read.times)
     for work in work_summary.of(run):
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600
