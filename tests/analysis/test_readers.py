@@ -26,7 +26,7 @@ import synthetic_run
 from test_report import fake_gnuplot
 
 from skblab_analysis.base.rows import BY_ROW, Table
-from skblab_analysis.cpu.rows import Times, Worked
+from skblab_analysis.cpu.rows import Interval, Times, Worked
 from skblab_analysis.events.rows import Collected, Event, Window
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.latency.rows import Arrivals
@@ -125,7 +125,8 @@ def fill(folder: RunFolder) -> None:
     folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
     times = Times(cpu=0, user=0, system=1, interrupt=0, softirq=2, idle=3, steal=0)
     worked = Worked(rate=50, tried=100, forwarded=100, offered_rate=50.0, times=(times,))
-    folder.record(worked)
+    parts = (Interval(begin=0, end=6, **dict(times)),)
+    folder.record(worked.model_copy(update={"intervals": parts}))
     event = Event(collector="pcm", name="READ", scope="system", unit="bytes", value=6.4e6)
     gap = Event(collector="perf: llc", name="LLC-loads", why="not supported")
     windows = (Window(100, 100, (event,)), Window(0, 0, (gap,)))

@@ -175,3 +175,23 @@ def test_a_layer_that_no_packet_has_takes_no_time(tmp_path: Path) -> None:
     tables, _ = runs._tables([one, other], "wall")
     assert [table.row for table in tables] == ["whole path", "ip→route"]
     assert [line.mean for line in tables[1].settings[0].lines] == ["5\u202fns", "0\u202fns"]
+
+
+def test_measures_that_come_in_turns_are_one_table_each() -> None:
+    def row(name: str, measure: str, first: int = 1) -> runs.Compared:
+        return runs.Compared("", "ns", (), (), name, measure, (1, first))
+
+    # What a later run alone has comes after all of the first; and another place is another table.
+    rows = (row("a", "layers"), row("c", "events"), row("b", "layers"), row("d", "layers", 3))
+    assert [table.title for table in by_row.of(rows)] == ["layers", "events", "layers"]
+
+
+def test_one_name_of_two_states_is_two_groups() -> None:
+    rows = (
+        runs.Compared(
+            *("", "ns", (runs.Shared("x", (), (("gro", "on"),)), runs.Shared("x", ())), ()),
+            *("a", "layers"),
+        ),
+    )
+    [table] = by_row.of(rows)
+    assert [group.setting for group in table.groups] == ["x", "x"]

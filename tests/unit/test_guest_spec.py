@@ -41,8 +41,9 @@ def test_a_kernel_that_looks_for_faults_has_more_time(flavour: Flavour) -> None:
     looks = flavour in {"debug", "kcsan", "kmsan"}
     assert spec.patient is looks
     # And a processor of which nobody believes that it has five levels of page tables.
-    words = spec.machine()
-    assert words[words.index("-cpu") + 1] == ("max,la57=off" if looks else "max")
+    for accel, processor in (("tcg", "max"), ("kvm", "host")):
+        words = spec.model_copy(update={"accel": accel}).machine()
+        assert words[words.index("-cpu") + 1] == processor + (",la57=off" if looks else "")
 
 
 def test_exact_mode_counts_on_one_processor_and_hands_out_no_host_randomness() -> None:

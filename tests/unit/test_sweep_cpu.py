@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from skblab.cli import app
 from skblab.machine.transport.base import Done
 from skblab.machine.transport.local import LocalTransport
 from skblab.sweep.experiment import BASELINE, Experiment
-from skblab.sweep.measure.cpu import Cpu, difference, intervals, parse, watch
+from skblab.sweep.measure.cpu import Cpu, difference, intervals, parse, watching
 from skblab.sweep.measures import measures
 from skblab.sweep.planned import Measurement
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.cpu.rows import TICK_NS, TimesRow
 from skblab_analysis.cpu.summary import of
+from waiting import until
 
 STAT = """cpu  30 3 60 2000 9 3 40 6 0 0
 cpu0 10 1 20 1000 3 1 {softirq} 2 0 0
@@ -125,13 +127,28 @@ def test_parts_of_a_trial_are_bounded(every: float, seconds: float) -> None:
 def test_cpus_are_read_again_and_again() -> None:
     """By the machine's own shell, of its own CPUs: it ends by itself."""
     cpu = Cpu(rates=(1,), seconds=1.0, every_seconds=0.25)
-    found = watch(LocalTransport(), cpu)()
+    with watching(LocalTransport(), cpu) as in_trial:
+        found = in_trial()
     begins = sorted({part.begin for part in found})
     assert len(begins) == 4 and begins[0] == 0
     assert all(part.end > part.begin for part in found)
     cpus = {part.cpu for part in found}
     assert len(found) == 4 * len(cpus)
-    assert watch(LocalTransport(), Cpu(rates=(1,)))() == ()
+    with watching(LocalTransport(), Cpu(rates=(1,))) as in_trial:
+        assert in_trial() == ()
+
+
+def test_a_trial_that_fails_ends_the_readings() -> None:
+    cpu = Cpu(rates=(1,), seconds=777.0, every_seconds=111.5)
+    with pytest.raises(SkblabError, match="it broke"), watching(LocalTransport(), cpu):
+        raise SkblabError("it broke")
+    listed = ["ps", "-wwe", "-o", "args="]
+
+    def there() -> bool:
+        printed = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+        return "sh 8 111.5" in printed
+
+    until("the loop ends", 20, lambda: not there())
 
 
 def test_parts_are_between_two_readings() -> None:

@@ -118,7 +118,7 @@ def test_help_lists_every_command(skblab: Skblab) -> None:
     assert set(re.findall(r"^│ ([a-z][a-z-]*) ", done.stdout, re.MULTILINE)) == {
         *("lab-root", "doctor", "boot", "demo", "report", "kselftest", "soak", "sweep", "resume"),
         *("bisect", "cleanup", "compare", "kernel", "bench", "cache", "probe", "profile", "ssh"),
-        *("traffic", "tune", "analyze", "bundle"),
+        *("traffic", "tune", "analyze", "bundle", "jobs", "runs"),
     }
 
 

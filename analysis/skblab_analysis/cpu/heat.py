@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skblab_analysis.base import labels
 from skblab_analysis.base.bars import WIDE
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.pictures import COLOURS, NARROW_PANEL, Picture, quoted
 from skblab_analysis.base.words import FIXED_SPACE, at_rate, number, share
 from skblab_analysis.cpu.rows import Interval
@@ -53,11 +54,11 @@ def over_time(summary: CpuSummary, name: str) -> Picture | None:
 
     None if CPUs were read only before and after packets were offered.
     """
-    known = [usage for usage in summary.usages if usage.over_time is not None]
-    if not known:
+    first, *others = summary.usages
+    if first.over_time is None:
         return None
-    first, *others = known
-    most = max(others, key=lambda usage: _differs(summary, usage), default=None)
+    known = (one for one in others if one.over_time is not None and one.setting != AGAIN)
+    most = max(known, key=lambda usage: _differs(summary, usage), default=None)
     rows, cells = [], []
     for usage in (first, *([] if most is None else [most])):
         trial = usage.over_time

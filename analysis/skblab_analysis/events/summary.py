@@ -22,6 +22,7 @@ from skblab_analysis.trials.rows import TrialRow, offered_trial
 PERF = "perf: "
 # Units of what is counted, and so divided by packets; ns are of perf's clocks.
 COUNTED = ("", "bytes", "count", "ns", "J")
+WHOLE_COUNTS = ("", "bytes", "count", "ns")
 
 
 @dataclass(frozen=True)
@@ -114,26 +115,32 @@ class EventsSummary:
         places = (place for counts in self.settings for place in counts.figures)
         return list(dict.fromkeys(place.collector for place in places))
 
-    def samples(self, counts: Counts) -> Iterator[tuple[Place, str, Sample, float]]:
+    def samples(self, counts: Counts) -> Iterator[tuple[Place, str, Sample, float, bool]]:
         """Yield figures of the whole system by block, of blocks that kept the rate.
 
-        With each the unit in which it is recorded, and its resolution: one count in all.
+        With each the unit in which it is recorded, its resolution, which is one count in all, and
+        whether some block has none. What was counted for a part of the time only is left out.
         """
         kept = [trial for trial in counts.trials if trial.kept and trial.sent]
         by_block = {trial.block: (_figures([trial]), trial.rows) for trial in kept}
         for place, figure in counts.figures.items():
-            if place.scope != "system":
+            if place.scope != "system" or figure.estimated:
                 continue
             values = {
                 block: found.value
                 for block, (figures, _) in by_block.items()
                 if (found := figures.get(place)) is not None and found.value is not None
             }
-            if values:
-                packets = min(
-                    row.counted for _, rows in by_block.values() for row in rows if row.counted
-                )
-                yield place, figure.unit, values, 1 / packets if figure.each else 0.0
+            if not values:
+                continue
+            packets = min(
+                row.counted
+                for _, rows in by_block.values()
+                for row in rows
+                if row.collector == place.collector and row.counted
+            )
+            resolution = 1 / packets if figure.unit in WHOLE_COUNTS else 0.0
+            yield place, figure.unit, values, resolution, len(values) < len(by_block)
 
     def names(self, collector: str, scope: Scope = "system") -> list[str]:
         """Return the events of a collector, in its order."""

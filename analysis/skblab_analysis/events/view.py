@@ -394,7 +394,7 @@ def _figures(summary: EventsSummary) -> Iterator[scripts.Figure]:
 
 def _samples(summary: EventsSummary) -> Iterator[Sampled]:
     for counts in summary.settings:
-        for place, recorded, blocks, resolution in summary.samples(counts):
+        for place, recorded, blocks, resolution, partial in summary.samples(counts):
             if (unit := UNITS.get(recorded)) is not None:
                 yield Sampled(
                     measure="events",
@@ -406,6 +406,7 @@ def _samples(summary: EventsSummary) -> Iterator[Sampled]:
                     traffic=summary.traffic,
                     rate=summary.rate,
                     resolution=resolution,
+                    partial=partial,
                     row=f"{place.collector}, {place.name} ({unit})",
                 )
 

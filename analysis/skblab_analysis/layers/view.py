@@ -232,6 +232,12 @@ def _figures(summary: LayeringSummary) -> Iterator[Figure]:
 
 
 def _samples(summary: LayeringSummary) -> Iterator[Sampled]:
+    """Yield what a packet spends in each layer by block.
+
+    A probe that has other points has other layers, and none of them is the same by being absent.
+    """
+    points = {end for name in summary.names if "→" in name for end in name.split("→")}
+    how = (("points", ", ".join(sorted(points))),)
     for setting in summary.settings:
         means = means_by_block(setting.trials)
         for name in names(summary):
@@ -246,6 +252,7 @@ def _samples(summary: LayeringSummary) -> Iterator[Sampled]:
                     traffic=summary.traffic,
                     rate=summary.rate,
                     resolution=RESOLUTION,
+                    how=how if "→" in name else (),
                     row=name,
                     # The delay is of polls, and not of packets that skip it.
                     may_be_zero=name != DELAY,

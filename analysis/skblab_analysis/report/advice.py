@@ -138,7 +138,7 @@ def of(run: Run) -> Advice:
         Setting(name, better, worse, run.only_here.get(name, ""), _commands(run, name), several)
         for name, better, worse in _changed(trusted)
     ]
-    lost = tuple(one for one in settings if not one.better)
+    lost = tuple(one for one in settings if one.worse and not one.better)
     settings = [one for one in settings if one.better]
     ranked = [one for one in settings if not one.only_here and not one.contradicts]
     mixed = [one for one in settings if not one.only_here and one.contradicts]

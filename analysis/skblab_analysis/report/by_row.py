@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from skblab_analysis.base.words import ABSENT, joined, quantity
 from skblab_analysis.report.runs import TIMES, Against, Compared, Line
@@ -60,21 +59,25 @@ class ByRow:
 
 
 def of(rows: Sequence[Compared]) -> list[ByRow]:
-    """Return a table of each measure, traffic and rate, in the order in which they come."""
-    return [_table(measure, list(same)) for measure, same in groupby(rows, lambda row: row.measure)]
+    """Return a table of each measure, traffic and rate, of runs of one place, as they come."""
+    found: dict[tuple[object, ...], list[Compared]] = {}
+    for row in rows:
+        found.setdefault((row.measure, row.place), []).append(row)
+    return [_table(same[0].measure, same) for same in found.values()]
 
 
 def _table(measure: str, every_row: Sequence[Compared]) -> ByRow:
     most = sorted(every_row, key=lambda row: -_differs(row))[:MOST_ROWS]
-    same = [row for row in every_row if row in most]
+    # Those are of one unit; of others it is not known which differ most.
+    same = [row for row in every_row if row in most or not row.many]
     every = [line for row in same for shared in row.settings for line in shared.lines]
     runs = dict(sorted({line.number: line.run for line in every}.items()))
     # By setting, its rows: one name may be of two, of different states, of other runs.
-    found: dict[str, dict[str, dict[int, Line]]] = {}
+    found: dict[tuple[str, object], dict[str, dict[int, Line]]] = {}
     for row in same:
         for shared in row.settings:
-            cells = found.setdefault(shared.setting, {}).setdefault(row.row, {})
-            cells.update((line.number, line) for line in shared.lines)
+            of_setting = found.setdefault((shared.setting, shared.state), {})
+            of_setting.setdefault(row.row, {}).update((line.number, line) for line in shared.lines)
     times = {row.row for row in same if row.unit in TIMES}
     groups = [
         Group(
@@ -85,7 +88,7 @@ def _table(measure: str, every_row: Sequence[Compared]) -> ByRow:
             ),
             tuple(_said(setting, by_row, runs, times)),
         )
-        for setting, by_row in found.items()
+        for (setting, _), by_row in found.items()
     ]
     only = dict.fromkeys(said for row in same for said in row.only)
     left_out = len(every_row) - len(same)

@@ -79,10 +79,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Shared:
-    """A setting that several runs have."""
+    """A setting that several runs have; `state` is what it sets, by knob."""
 
     setting: str
     lines: tuple[Line, ...]
+    state: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Compared:
     """One figure of the settings that several runs share; `only`: which settings one run has.
 
     `row` and `measure` are what it is called among others of its measure; empty: it stands alone.
+    Rows of one `place` were measured there in the same way; of `many`, those are shown that differ.
     """
 
     title: str
@@ -98,6 +100,8 @@ class Compared:
     only: tuple[str, ...]
     row: str = ""
     measure: str = ""
+    place: tuple[object, ...] = ()
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,9 @@ def _tables(group: Sequence[_One], clock: Clock) -> tuple[list[Compared], list[s
         for _, same in ways:
             if len(same) < 2:
                 continue
-            table, said = _table(same)
+            # Whatever is in this place, and measured as by the first of them.
+            there = (group[0].number, same[0][0].number)
+            table, said = _table(same, there)
             left += said
             if table is not None:
                 tables.append(table)
@@ -290,7 +296,9 @@ def _any(having: Sequence[_Having]) -> Sampled:
     return next(iter(having[0][1].values()))
 
 
-def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
+def _table(
+    having: Sequence[_Having], place: tuple[object, ...]
+) -> tuple[Compared | None, list[str]]:
     names = list(dict.fromkeys(name for _, by_setting in having for name in by_setting))
     settings, left = [], []
     for name in names:
@@ -298,7 +306,13 @@ def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
         if len(with_it) < 2:
             continue
         states = _by_state(with_it, name)
-        settings += [Shared(name, tuple(_lines(same))) for same in states if len(same) > 1]
+        settings += [
+            Shared(
+                name, tuple(_lines(same)), tuple(sorted(same[0][0].values.get(name, {}).items()))
+            )
+            for same in states
+            if len(same) > 1
+        ]
         first = states[0][0][0]
         left += [_other_state(name, first, [one for one, _ in same]) for same in states[1:]]
     if not settings:
@@ -311,7 +325,9 @@ def _table(having: Sequence[_Having]) -> tuple[Compared | None, list[str]]:
     ]
     one = _any(having)
     measure = f"{one.measure}{_where(one)}" if one.row else ""
-    return Compared(title_of(one), one.unit, tuple(settings), tuple(only), one.row, measure), left
+    many = any(sample.among > 1 for _, found in having for sample in found.values())
+    named = (one.row, measure, place, many)
+    return Compared(title_of(one), one.unit, tuple(settings), tuple(only), *named), left
 
 
 def _by_state(

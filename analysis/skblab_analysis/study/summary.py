@@ -4,8 +4,8 @@
 Of counted instructions our rate is that of a processor that takes as long for each of them: with a
 path that is longer by a share s, 1 / (1 + s) of the rate. Two changes agree in their direction if
 both are of one sign, or both within `NONE`. The order of settings agrees by Spearman's rank
-correlation, in which all changes within `NONE` are one. Figures of latency are over all blocks that
-kept the rate, and whether they differ is decided block by block.
+correlation, in which all changes within `NONE` are one. Figures of latency are compared block by
+block, of blocks that kept the rate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.certainty import Counts, Difference, Sample
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.exact import view as exact
 from skblab_analysis.formats.published_study import (
@@ -23,7 +23,7 @@ from skblab_analysis.formats.published_study import (
     threshold_us,
 )
 from skblab_analysis.latency import summary as latency
-from skblab_analysis.latency.summary import Arrived, Delay, LatencySummary
+from skblab_analysis.latency.summary import Delay, LatencySummary
 from skblab_analysis.load import Run, once
 from skblab_analysis.throughput import view as throughput
 
@@ -64,7 +64,8 @@ class Beside:
 class StudySummary:
     """A study beside what one measure says of one traffic, at one rate if it has one.
 
-    `missing` are figures of latency of which our baseline has none.
+    `missing` are figures of latency of which our baseline has none, `unknown` those that no block
+    of both has.
     """
 
     study: PublishedStudy
@@ -74,6 +75,7 @@ class StudySummary:
     rows: tuple[Beside, ...]
     rate: int | None = None
     missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def agreeing(self) -> int:
@@ -148,24 +150,21 @@ def _of_latency(study: PublishedStudy, found: Sequence[LatencySummary]) -> Itera
     for summary in found if study.latency else ():
         if summary.baseline is None:
             continue
-        rows, missing = [], []
-        first, *others = (_kept(delay) for delay in summary.delays)
+        rows: list[Beside] = []
+        missing: list[str] = []
+        unknown: list[str] = []
+        first, *others = summary.delays
         for delay in others:
             for figure, published in study.latency.get(delay.setting, {}).items():
-                before, with_it = _figure(first, figure), _figure(delay, figure)
-                if with_it is None or not before:
+                differs = _difference(first, delay, figure)
+                if differs is None:
+                    unknown.append(figure)
+                elif not differs.of:
                     missing.append(figure)
-                    continue
-                rows.append(
-                    Beside(
-                        delay.setting,
-                        published.change,
-                        with_it / before - 1,
-                        _significant(first, delay, figure),
-                        figure,
-                    )
-                )
-        if rows or missing:
+                else:
+                    ours, known = differs.share, differs.significant
+                    rows.append(Beside(delay.setting, published.change, ours, known, figure))
+        if rows or missing or unknown:
             yield StudySummary(
                 study=study,
                 measure=LATENCY,
@@ -174,59 +173,47 @@ def _of_latency(study: PublishedStudy, found: Sequence[LatencySummary]) -> Itera
                 rows=tuple(rows),
                 rate=summary.rate,
                 missing=tuple(dict.fromkeys(missing)),
+                unknown=tuple(dict.fromkeys(unknown)),
             )
 
 
-def _kept(delay: Delay) -> Delay:
-    return Delay(delay.setting, tuple(trial for trial in delay.trials if trial.kept))
-
-
-def _figure(delay: Delay, figure: str) -> float | None:
-    """Return a figure over all blocks: a time in ns, or anomalies per packet; None: not known."""
-    if not delay.trials or not delay.latency.count:
-        return None
-    match figure:
-        case "min":
-            return delay.latency.minimum
-        case "mean":
-            return delay.latency.mean
-        case "max":
-            return delay.latency.maximum
-    runs = [found for trial in delay.trials if (found := _runs(trial, figure)) is not None]
-    packets = sum(of for _, of in runs)
-    return sum(count for count, _ in runs) / packets if packets else None
-
-
-def _runs(trial: Arrived, figure: str) -> tuple[int, int] | None:
-    """Return a trial's anomalies from that threshold, and its packets; None: it has no such."""
+def _difference(first: Delay, other: Delay, figure: str) -> Difference | None:
+    """Return what a figure differs, block by block; None if no block has both."""
     from_us = threshold_us(figure)
-    return next(
-        (
-            (late.runs, late.packets)
-            for late in trial.lateness
-            if from_us is not None and late.threshold_ns == from_us * 1000
-        ),
-        None,
+    if from_us is not None:
+        return certainty.difference_of_shares(
+            *(_anomalies(delay, 1000 * from_us) for delay in (first, other))
+        )
+    times = [_times(delay, figure) for delay in (first, other)]
+    shortest = min((time for sample in times for time in sample.values()), default=1.0)
+    bounded = any(
+        trial.figures["latency"].histogram.bounded
+        for delay in (first, other)
+        for trial in delay.trials
     )
+    # Of times in whole nanoseconds; or of the edges of buckets.
+    resolution = latency.RESOLUTION if bounded and figure != "mean" else 1 / shortest
+    return certainty.difference(*times, resolution=resolution, relative=True)
 
 
-def _significant(first: Delay, other: Delay, figure: str) -> bool | None:
-    """Return whether a figure differs, block by block; None: not known."""
-    found: Difference | None
-    if threshold_us(figure) is not None:
-        counted = [
-            {trial.block: runs for trial in delay.trials if (runs := _runs(trial, figure))}
-            for delay in (first, other)
-        ]
-        found = certainty.difference_of_shares(*counted)
-    else:
-        times = [
-            {
-                trial.block: time
-                for trial in delay.trials
-                if (time := _figure(Delay(delay.setting, (trial,)), figure))
-            }
-            for delay in (first, other)
-        ]
-        found = certainty.difference(*times, relative=True)
-    return None if found is None else found.significant
+def _anomalies(delay: Delay, threshold_ns: int) -> Counts:
+    """Return anomalies from that threshold, and packets, of blocks that kept the rate."""
+    return {
+        trial.block: (late.runs, late.packets)
+        for trial in delay.trials
+        if trial.kept
+        for late in trial.lateness
+        if late.threshold_ns == threshold_ns and late.packets
+    }
+
+
+def _times(delay: Delay, figure: str) -> Sample:
+    """Return a time in ns by block, of blocks that kept the rate."""
+    found = {}
+    for trial in delay.trials:
+        histogram = trial.figures["latency"].histogram
+        if trial.kept and histogram.count:
+            times = {"min": histogram.minimum, "mean": histogram.mean, "max": histogram.maximum}
+            if time := times[figure]:
+                found[trial.block] = float(time)
+    return found

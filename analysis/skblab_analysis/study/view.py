@@ -142,6 +142,12 @@ def _unseen(found: Sequence[StudySummary]) -> list[str]:
         for one in found
         if one.missing
     ]
+    missing += [
+        f"{_about(one)}: no block with a setting and with the baseline kept the rate: "
+        f"{joined(list(one.unknown))} are not compared."
+        for one in found
+        if one.unknown
+    ]
     differs = {one.study.name: one.study.differs for one in found if one.study.differs}
     return [*missing, *(f"What differs from {name}: {text}" for name, text in differs.items())]
 

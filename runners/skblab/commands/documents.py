@@ -374,7 +374,6 @@ WITHOUT = {
     "jobs try": "how many tasks have a result",
     "jobs resume": "how many tasks have a result",
     "jobs cancel": "how many elements ended",
-    "element": "nothing",
     "bundle": "where the archive is, and its size",
     "cleanup": "how many testbeds it put back",
     "traffic clock": "the document of its program, always",

@@ -46,10 +46,13 @@ set -eu
 # It is gone after a boot, as what was set is.
 saved={saved}
 mode=apply
+status=1
+newline='
+'
 
 fail() {{
 	echo "$0: $*" >&2
-	exit "${{status-1}}"
+	exit "$status"
 }}
 
 # The newest first: what came last is put back first.
@@ -59,14 +62,21 @@ save() {{
 }}
 
 put() {{ # file value
+	was=$(cat "$1") || fail "$1 cannot be read"
 	case $mode in
-	check) [ -w "$1" ] || fail "$1 cannot be written" ;;
-	show) echo "$1: $(cat "$1"), would be $2" ;;
+	check)
+		[ -w "$1" ] || fail "$1 cannot be written"
+		# It is kept as a line of shell.
+		case $was in
+		*\\'* | *\\\\* | *"$newline"*) fail "$1 has a value that is no plain line" ;;
+		esac
+		;;
+	show) echo "$1: $was, would be $2" ;;
 	sysctl)
 		case $1 in */proc/sys/*) echo "${{1##*/proc/sys/}} = $2" ;; esac
 		;;
 	apply)
-		save "printf '%s\\\\n' '$(cat "$1")' >'$1'"
+		save "printf '%s\\\\n' '$was' >'$1'"
 		printf '%s\\n' "$2" >"$1"
 		;;
 	esac
@@ -96,6 +106,7 @@ feature() {{ # device feature on|off
 
 # A line that fails leaves the others to be put back.
 back() {{
+	trap '' HUP INT TERM
 	: >"$saved.left"
 	while IFS= read -r line; do
 		sh -c "$line" </dev/null || printf '%s\\n' "$line" >>"$saved.left"
@@ -104,6 +115,7 @@ back() {{
 		mv "$saved.left" "$saved"
 		echo "$0: not put back, and kept in $saved:" >&2
 		cat "$saved" >&2
+		echo "$0: if that cannot be put back any more, remove $saved" >&2
 		return 1
 	fi
 	rm "$saved" "$saved.left"
@@ -144,6 +156,9 @@ mode=check
 settings "$@"
 mode=apply
 echo ": # of $0, $(date)" >"$saved"
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 trap '[ $? = 0 ] || {{ echo "$0: it failed; putting back" >&2; back; }}' EXIT
 settings "$@"
 """

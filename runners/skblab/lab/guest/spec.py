@@ -69,7 +69,7 @@ TCG_ARGUMENTS = (
 # has no five levels of page tables, or with no5lvl that it has. KASAN and KMSAN, asked then by an
 # interrupt, look for an address's shadow in the wrong place. A CPU without such levels raises no
 # question.
-DEBUG_PROCESSOR = "max,la57=off"
+FOUR_LEVELS = ",la57=off"
 
 
 class Nic(Closed):
@@ -199,11 +199,11 @@ class GuestSpec(Closed):
                 *("-cpu", f"{EXACT_PROCESSOR},hypervisor=off,rdrand=off,rdseed=off"),
                 *("-rtc", "base=2025-01-01T00:00:00,clock=vm"),
             ]
+        levels = FOUR_LEVELS if self.patient else ""
         if self.accel == "kvm":
-            return [*common, "-accel", "kvm", "-cpu", "host"]
+            return [*common, "-accel", "kvm", "-cpu", f"host{levels}"]
         threads = "single" if self.one_thread else "multi"
-        processor = DEBUG_PROCESSOR if self.patient else "max"
-        return [*common, "-accel", f"tcg,thread={threads}", "-cpu", processor]
+        return [*common, "-accel", f"tcg,thread={threads}", "-cpu", f"max{levels}"]
 
     def _processors(self) -> str:
         if self.numa == 1:

@@ -7,6 +7,7 @@ that is asked for, also again and again in the trial.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import shlex
@@ -16,7 +17,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from skblab.machine.transport import Transport
+from skblab.machine.transport import Transport, TransportError
 from skblab.sweep.measure.base import TRIAL_SECONDS, AtRates, Attempt, Measure, Sections
 from skblab.sweep.planned import Measurement
 from skblab.testbeds import Kind, Sending
@@ -37,11 +38,15 @@ from skblab_analysis.load import Run
 
 READING = ("cat", "/proc/stat")
 # What reads them again and again: it ends by itself, whatever becomes of us.
-WATCHING = """n=$1
+WATCHING = """trap 'kill $!; exit' INT TERM
+n=$1
 while [ "$n" -gt 0 ]; do
 	grep -h '^cpu[0-9]\\|^[0-9]' /proc/uptime /proc/stat
 	n=$((n - 1))
-	[ "$n" -eq 0 ] || sleep "$2"
+	[ "$n" -eq 0 ] || {
+		sleep "$2" &
+		wait "$!"
+	}
 done"""
 # The times are in hundredths of a second.
 LEAST_EVERY = 0.1
@@ -147,20 +152,28 @@ def intervals(printed: str) -> tuple[Interval, ...]:
     )
 
 
-def watch(transport: Transport, cpu: Cpu) -> Callable[[], tuple[Interval, ...]]:
-    """Have the CPUs read again and again; the function that is returned waits for the last reading.
+@contextlib.contextmanager
+def watching(transport: Transport, cpu: Cpu) -> Iterator[Callable[[], tuple[Interval, ...]]]:
+    """Have the CPUs read again and again; the function that is given waits for the last reading.
 
-    Nothing is read, and nothing waited for, if that is not asked for.
+    Nothing is read, and nothing waited for, if that is not asked for. What is raised ends it.
     """
     if not cpu.readings:
-        return tuple
+        yield tuple
+        return
     running = transport.start(_watch(cpu))
 
     def read() -> tuple[Interval, ...]:
         done = running.wait(cpu.seconds + WATCH_SECONDS)
         return intervals(done.check("reading CPU times in the trial").stdout)
 
-    return read
+    try:
+        yield read
+    except BaseException:
+        # A machine that is away has no such loop any more.
+        with contextlib.suppress(TransportError, ProcessLookupError):
+            running.interrupt()
+        raise
 
 
 def _watch(cpu: Cpu) -> tuple[str, ...]:
@@ -204,10 +217,11 @@ class CpuMeasure(Measure):
         """Run a trial; SkblabError if it cannot be run."""
         cpu, key, testbed = attempt.asked[Cpu], attempt.key, attempt.testbed
         assert attempt.measurement.rate is not None
-        in_trial = watch(testbed.transport, cpu)
-        before = read(testbed.transport)
-        offered = testbed.offer(_sending(cpu, attempt.measurement))
-        times = difference(before, read(testbed.transport))
+        with watching(testbed.transport, cpu) as in_trial:
+            before = read(testbed.transport)
+            offered = testbed.offer(_sending(cpu, attempt.measurement))
+            times = difference(before, read(testbed.transport))
+            parts = in_trial()
         worked = Worked(
             setting=key.setting,
             block=key.block,
@@ -218,7 +232,7 @@ class CpuMeasure(Measure):
             forwarded=offered.forwarded,
             offered_rate=offered_rate(offered.tried, cpu.seconds, offered.microseconds / 1e6),
             times=times,
-            intervals=in_trial(),
+            intervals=parts,
         )
         return lambda: _record(attempt, worked)
 
