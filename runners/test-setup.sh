@@ -13,6 +13,11 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	exit 2
 fi
 echo "skblab: installing$missing, for tests" >&2
+# Its daemons would be of that cluster, and begin at once.
+if [ -e /etc/slurm/slurm.conf ]; then
+	echo "skblab: this machine belongs to a cluster (/etc/slurm/slurm.conf); run these tests elsewhere" >&2
+	exit 2
+fi
 log=$(mktemp)
 # shellcheck disable=SC2086  # a list of packages
 if ! { apt-get update && DEBIAN_FRONTEND=noninteractive \
@@ -23,4 +28,7 @@ if ! { apt-get update && DEBIAN_FRONTEND=noninteractive \
 fi
 rm -f "$log"
 # Slurm's own are not started without a slurm.conf; nobody here needs munge's.
-if [ -d /run/systemd/system ]; then systemctl disable --now --quiet munge || true; fi
+case $missing in *munge*)
+	if [ -d /run/systemd/system ]; then systemctl disable --now --quiet munge || true; fi
+	;;
+esac

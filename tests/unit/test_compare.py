@@ -907,13 +907,16 @@ def elsewhere(
     def make(count: Counted) -> tuple[Elsewhere, list[str]]:
         lab(count)
         monkeypatch.setattr(remote, "tools", lambda *_: ())
+        monkeypatch.setattr("skblab.compare.remote.first.ensure", lambda _: Path("first-key"))
         monkeypatch.setattr("skblab.compare.running.artefacts.pack", lambda *_: None)
         monkeypatch.setattr("skblab.jobs.artefacts.take", lambda *_: None)
         begun: list[str] = []
 
         @contextmanager
         def begin(given: Campaign, _: Reporter) -> Iterator[Run]:
-            monkeypatch.setattr(remote, "instrument", lambda *_: dict(given.context["instrument"]))  # type: ignore[arg-type]
+            monkeypatch.setattr(
+                remote, "counting_with", lambda *_: dict(given.context["instrument"])
+            )  # type: ignore[arg-type]
             monkeypatch.setattr(remote, "Kernel", lambda _, key: kernel_of(key.partition("-")[2]))
             node = SimpleNamespace(count=lambda shot: (count(shot), ENVIRONMENT))
             monkeypatch.setattr(remote, "Counting", lambda *_: node)
@@ -1015,7 +1018,9 @@ def test_a_node_that_counts_in_another_way_is_refused(
     what = asked("6.12", "rp_filter=1")
     comparing = Comparing(what, Reporter(quiet=True))
     common = remote.campaign(what, comparing.instrument, comparing.root)
-    monkeypatch.setattr(remote, "instrument", lambda *_: comparing.instrument | {"emulator": "9"})
+    monkeypatch.setattr(
+        remote, "counting_with", lambda *_: comparing.instrument | {"emulator": "9"}
+    )
     with (
         pytest.raises(SkblabError, match=r"this node's emulator is 9, and the client's 10\.0"),
         remote.begin(common, Reporter(quiet=True)),

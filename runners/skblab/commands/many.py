@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
@@ -15,8 +16,9 @@ from skblab.jobs.local import Local
 from skblab.jobs.packing import LEAST, MOST, Packing
 from skblab.jobs.slurm import Slurm
 from skblab.jobs.submitter import Submitter
+from skblab.lab.reporter import Reporter
 from skblab.sweep.measure.exact import guests_at_once
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import Stopped, UsageError
 
 On = Literal["local", "slurm"]
 PANEL = "Many machines"
@@ -48,7 +50,7 @@ MINUTES = LEAST / 60
 def require(on: On, sbatch: Sequence[str] | None) -> None:
     """Raise UsageError for options that do not fit, or a machine without Slurm."""
     if on == "slurm":
-        slurm.require()
+        slurm.require(sbatch or ())
     elif sbatch:
         raise UsageError("--sbatch: expected --on slurm with it")
 
@@ -60,7 +62,14 @@ def submitting(
     """Yield the submitter of tasks of `memory` MiB; local processes end with the block."""
     require(on, sbatch)
     if on == "slurm":
-        yield Slurm(memory, tuple(sbatch or ()))
+        try:
+            yield Slurm(memory, tuple(sbatch or ()))
+        except Stopped:
+            Reporter().say(
+                "its jobs on the cluster go on; the same command goes on with them, and this ends "
+                f"them: ./skblab jobs cancel {shlex.quote(str(place.store.path))}"
+            )
+            raise
         return
     local = Local(guests_at_once())
     try:

@@ -361,18 +361,21 @@ def _times(since: str | None, until: str | None) -> tuple[datetime | None, datet
     begin = None if since is None else _time("--since", since)[0]
     end, day = (None, False) if until is None else _time("--until", until)
     # All of a day is meant.
-    return begin, end + timedelta(days=1) if end is not None and day else end
+    try:
+        return begin, end + timedelta(days=1) if end is not None and day else end
+    except OverflowError:
+        return begin, None
 
 
 def _time(option: str, text: str) -> tuple[datetime, bool]:
     """Return a time in UTC without its zone, and whether it is a whole day."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        plain = found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise UsageError(
             f"{option} {text}: expected a date, 2026-11-30, or a time of it, 2026-11-30T18:00"
         ) from None
-    plain = found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
     return plain, len(text) <= len("2026-11-30")
 
 

@@ -121,6 +121,19 @@ def campaign(asked: Asked, counts: Mapping[str, str], root: LabRoot) -> Campaign
     )
 
 
+def counting_with(root: LabRoot, reporter: Reporter) -> dict[str, str]:
+    """Return what figures of a store depend on, beside what is compared: also what is within.
+
+    The lab root's key is of names of packages; other versions of these are other programs.
+    """
+    spec = make_spec(exact=True)
+    return instrument(root, reporter) | {
+        "lab root's packages": digest([json.dumps(root.versions, sort_keys=True)]),
+        "kernel arguments": " ".join(spec.kernel_arguments()),
+        "first program": first.ensure(root).name,
+    }
+
+
 def tools(root: LabRoot, reporter: Reporter) -> tuple[Artefact, ...]:
     """Return what is compiled for guests, and is the same on each node: entries of the cache."""
     made = (
@@ -174,7 +187,7 @@ def begin(given: Campaign, reporter: Reporter) -> Iterator[Run]:
     """Begin the tasks of an element: SkblabError if this node counts in another way."""
     common = parse(Common, dict(given.context), "the campaign's context")
     root = labroot.ensure(reporter)
-    here = instrument(root, reporter)
+    here = counting_with(root, reporter)
     if differ := [name for name in here if here[name] != common.instrument.get(name)]:
         name = differ[0]
         raise SkblabError(
@@ -185,18 +198,14 @@ def begin(given: Campaign, reporter: Reporter) -> Iterator[Run]:
 
 
 class _Counts:
-    """Runs tasks one after the other; a kernel that never came up is not booted again."""
+    """Runs tasks one after the other, each in a boot of its own: a record says what that did."""
 
     def __init__(self, common: Common, root: LabRoot, reporter: Reporter) -> None:
         self.common, self.root, self.reporter = common, root, reporter
-        self.dead: dict[str, Counted] = {}
 
     def run(self, task: Task, folder: Path) -> Result:
         does = parse(Does, dict(task.does), "the task")
-        counted = self.dead.get(does.kernel) or self._count(does, folder)
-        if not counted.up:
-            self.dead[does.kernel] = counted
-        return counted.model_dump(mode="json", exclude_defaults=True)
+        return self._count(does, folder).model_dump(mode="json", exclude_defaults=True)
 
     def _count(self, does: Does, folder: Path) -> Counted:
         built = Kernel(entry(KERNELS, does.kernel), does.kernel)

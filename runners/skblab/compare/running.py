@@ -205,10 +205,11 @@ class Comparing:
     def _measure_elsewhere(self, elsewhere: Elsewhere) -> None:
         """Have all boots counted that the store does not have, and take them from there."""
         store = elsewhere.store
-        common = remote.campaign(self.asked, self.instrument, self.root)
+        counts = remote.counting_with(self.root, self.reporter)
+        common = remote.campaign(self.asked, counts, self.root)
         own = remote.tools(self.root, self.reporter)
         common = common.model_copy(update={"artefacts": (*common.artefacts, *own)})
-        wanted = remote.tasks(self.asked, self.instrument, self.kernels)
+        wanted = remote.tasks(self.asked, counts, self.kernels)
         # Two sides may be the same.
         all_tasks = {task.key: task for task in wanted.values()}
         recorded = store.recorded()

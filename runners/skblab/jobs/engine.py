@@ -10,6 +10,7 @@ killed, and one that begins, do the same: they submit what is missing.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections import Counter
@@ -81,7 +82,10 @@ def look(
             done.add(task.key)
         elif tries == TRIES and (task.key not in out or attempts.over(noted, task.key)):
             why = attempts.why(store, task.key, TRIES)
-            failed[task.key] = f"{why} (the last of {TRIES} tries)"
+            failed[task.key] = (
+                f"{why} (the last of {TRIES} tries); once that is mended: ./skblab jobs resume "
+                f"{shlex.quote(str(store.path))} --failed"
+            )
         elif task.key not in out:
             missing.append(task)
     return Standing(len(tasks), frozenset(done), failed, live, tuple(missing), tried)

@@ -7,6 +7,7 @@ that never saw its number, since the one before was killed.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -43,16 +44,27 @@ _STATES = {
 }
 # What the commands say where slurmctld is away, or too busy.
 _AWAY = re.compile(
-    r"contact slurm controller|timed out|temporarily|try again|connect failure|Connection refused",
+    r"contact slurm controller|timed out|temporarily|try again|connect failure|Connection refused"
+    r"|Zero Bytes were|receive failure|connection failure|authentication error",
     re.IGNORECASE,
 )
 _COMMANDS = ("sbatch", "squeue", "scancel")
+# Variables with which squeue leaves elements of ours out of its list.
+_HIDES = "SQUEUE_"
+# Options of sbatch by which elements would not be found again, or not run.
+OURS = ("--job-name", "-J", "--array", "-a", "--clusters", "-M", "--wrap", "--output", "-o")
 # Reasons of waiting that end by themselves.
 _USUAL = frozenset(("None", "Resources", "Priority", "BeginTime", "Dependency"))
 
 
-def require() -> None:
-    """Raise UsageError if this machine has no Slurm commands."""
+def require(options: Sequence[str] = ()) -> None:
+    """Raise UsageError if this machine has no Slurm commands, or an option is skblab's own."""
+    for option in options:
+        if not option.startswith("-") or option.partition("=")[0] in OURS:
+            raise UsageError(
+                f"--sbatch={option}: expected an option of sbatch such as --partition=long, and "
+                f"none of {', '.join(OURS)}, which are skblab's"
+            )
     if missing := [name for name in _COMMANDS if shutil.which(name) is None]:
         raise UsageError(
             f"this machine lacks {', '.join(missing)}; run skblab on a login node of "
@@ -103,7 +115,7 @@ class Slurm:
             *("sbatch", "--parsable", f"--job-name=skblab-{place.id}-{array}"),
             *(f"--array=0-{count - 1}", "--ntasks=1", "--cpus-per-task=1"),
             *(f"--mem={self.memory}", f"--time={minutes}", "--requeue", "--chdir=/"),
-            *("--open-mode=append", f"--output={place.log}/{array:04}-%a.txt"),
+            *("--open-mode=append", f"--output={_plain(place.log)}/{array:04}-%a.txt"),
             *self.options,
         ]
         script = f'#!/bin/sh\nexec {shlex.join(command(place, array))} "$SLURM_ARRAY_TASK_ID"\n'
@@ -122,6 +134,11 @@ class Slurm:
         return len(listed)
 
 
+def _plain(path: object) -> str:
+    """Return a path in which sbatch expands nothing."""
+    return str(path).replace("%", "%%")
+
+
 def look() -> dict[str, dict[Name, Listed]]:
     """Return all elements of this user's that are not over, by campaign, by one call of squeue."""
     return parse(_run(["squeue", "--me", "--noheader", "--array", f"--format={FORMAT}"]))
@@ -131,7 +148,13 @@ def _run(call: Sequence[str], script: str = "") -> str:
     """Run a command of Slurm's; SubmitterError with what it said if it fails."""
     try:
         done = subprocess.run(
-            call, input=script, capture_output=True, text=True, check=False, timeout=SECONDS
+            call,
+            input=script,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+            env={name: value for name, value in os.environ.items() if not name.startswith(_HIDES)},
         )
     except subprocess.TimeoutExpired as error:
         raise SubmitterError(f"{call[0]} did not answer within {SECONDS} s") from error
