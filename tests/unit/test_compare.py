@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from here import Here
@@ -914,9 +915,8 @@ def elsewhere(
 
         @contextmanager
         def begin(given: Campaign, _: Reporter) -> Iterator[Run]:
-            monkeypatch.setattr(
-                remote, "counting_with", lambda *_: dict(given.context["instrument"])
-            )  # type: ignore[arg-type]
+            counts: Any = given.context["instrument"]
+            monkeypatch.setattr(remote, "counting_with", lambda *_: dict(counts))
             monkeypatch.setattr(remote, "Kernel", lambda _, key: kernel_of(key.partition("-")[2]))
             node = SimpleNamespace(count=lambda shot: (count(shot), ENVIRONMENT))
             monkeypatch.setattr(remote, "Counting", lambda *_: node)
