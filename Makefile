@@ -206,7 +206,10 @@ lock: ## pin the Python packages anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 		--custom-compile-command 'make lock' --extra dev -c requirements.lock \
 		pyproject.toml -o requirements-dev.lock
-	sed -i '1i # SPDX-License-Identifier: GPL-2.0-or-later' requirements.lock requirements-dev.lock
+	echo 'labgrid>=25' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command 'make lock' -c requirements-dev.lock - -o requirements-labgrid.lock
+	sed -i '1i # SPDX-License-Identifier: GPL-2.0-or-later' requirements.lock requirements-dev.lock \
+		requirements-labgrid.lock
 
 .PHONY: clean
 clean: ## remove what was made in this tree (not the cache, not results/)

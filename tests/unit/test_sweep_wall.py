@@ -9,7 +9,7 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -162,6 +162,8 @@ class Sweep:
     guests: list[Guest] = field(default_factory=lambda: [Guest()])
     # Those of boots with these knobs, instead of the next one.
     of_boots: dict[str, Guest] = field(default_factory=dict)
+    # Raises what no further trial begins after.
+    may_begin: Callable[[], None] = lambda: None
 
     @classmethod
     def begin(cls, results: Path, wanted: Experiment, *guests: Guest) -> Sweep:
@@ -174,7 +176,8 @@ class Sweep:
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
         method = timed.Timing(self.wanted, folder, reporter, 2, sendable_only=sendable_only)
         made = plan.make(self.wanted, ["kernel"])
-        running = Running(made, method, folder, reporter, Progress.read(self.path))
+        progress = Progress.read(self.path)
+        running = Running(made, method, folder, reporter, progress, self.may_begin)
 
         @contextlib.contextmanager
         def guest(_: object, boot: Boot, *__: object) -> Iterator[tuple[Netns, Applier]]:

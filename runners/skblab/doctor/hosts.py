@@ -51,7 +51,7 @@ def run_all(file: Path, reporter: Reporter) -> Iterator[Check]:
         {"name": "doctor", "question": "What is there?", "measure": {"throughput": {}}}
     )
     root = labroot.ensure(reporter)
-    machines = HostMachines(wanted, experiment, reporter, our_sender(root, reporter))
+    machines = HostMachines(wanted, experiment, reporter, our_sender(root, reporter), job="doctor")
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(machines.alone())

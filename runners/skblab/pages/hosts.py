@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from skblab.pages.keys import table
-from skblab.testbeds.hostsfile import HostsFile, Router, Tester
+from skblab.testbeds.hostsfile import HostsFile, Labgrid, Router, Tester
 
 FILE = "docs/reference/hosts.md"
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
@@ -24,6 +24,9 @@ the ports for as long as the sweep lasts, gives them back, and never reboots you
     generator = "enp3s0f0"
     sink = "enp3s0f1"
     loop = ["enp4s0f0", "enp4s0f1"]   # optional: two more ports, joined to each other
+
+    [labgrid]                         # optional: these two machines are a place of labgrid's
+    place = "bench1"
 
 Save it as `lab.toml`. This prints the plan and its time; with `--scripts`, also every command
 that would run on your machines:
@@ -67,6 +70,11 @@ has them. A run that you resume has to find the same kernels and processors.
 
 **A broken connection.** skblab waits ten minutes for it and does the trial again. Only one sweep
 at a time has a machine; skblab tells the other one who has it.
+
+**A labgrid place.** With `[labgrid]`, `sweep`, `resume`, `tune`, `doctor --hosts` and `cleanup`
+wait until the place is free, lock it, and release it when they end, also after Ctrl-C, an error
+or SIGKILL. If somebody else releases the lock, no further trial begins:
+[book machines with labgrid](../howto/book-machines-with-labgrid.md).
 """
 
 
@@ -75,9 +83,10 @@ def page() -> str:
     parts = [
         HEAD,
         "\n## Keys\n\nBefore the tables:\n\n",
-        table(HostsFile, without=("router", "tester")),
+        table(HostsFile, without=("router", "tester", "labgrid")),
         f"\n`[router]`, the device under test:\n\n{table(Router)}",
         f"\n`[tester]`, generator and sink:\n\n{table(Tester)}",
+        f"\n`[labgrid]`, the place that both are, if others use them, too:\n\n{table(Labgrid)}",
         NEEDS,
     ]
     return "".join(parts)

@@ -40,6 +40,7 @@ from skblab.sweep.measure.base import Program
 from skblab.sweep.measures import parts, required
 from skblab.sweep.planned import Boot
 from skblab.testbeds import Testbed, base, inventory, native
+from skblab.testbeds import place as booking
 from skblab.testbeds.asked import Traffic
 from skblab.testbeds.base import laying_out
 from skblab.testbeds.hosts import HOSTS, PARTS, Hosts, give_back, has_ports, router_taken, taken
@@ -146,6 +147,13 @@ def put_back(place: Path, reporter: Reporter) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def _booked(place: Path, reporter: Reporter) -> Iterator[None]:
+    """Have the labgrid place of a testbed that a killed run was on, if it is one."""
+    with booking.held(remembered(place / WAY).labgrid, "cleanup", reporter):
+        yield
+
+
 def _give_back_tester(place: Path, file: HostsFile) -> None:
     with connected(file.tester.ssh, file.config) as tester:
         give_back(tester, file.tester.ssh, _who(place))
@@ -168,7 +176,8 @@ def put_back_all(reporter: Reporter, gone: str | None = None) -> int:
     for place in abandoned():
         routers.append(router := router_of(place))
         try:
-            put_back(place, reporter)
+            with _booked(place, reporter):
+                put_back(place, reporter)
             count += 1
         except (TransportError, NoWayError) as error:
             why = one_line(str(error))
@@ -249,7 +258,8 @@ class HostMachines:
     """The testbed of a hosts file: `place` is its folder, `bundles` our programs for each.
 
     `sender` makes the bundle of our own sender, for a tester whose kernel has no pktgen.
-    `same` raises UsageError if its machines are not those that the run began on.
+    `same` raises UsageError if its machines are not those that the run began on. `job` is what
+    others see who wait for a place that is booked.
     """
 
     file: HostsFile
@@ -261,6 +271,8 @@ class HostMachines:
     known: Environment | None = None
     keeps: bool = True
     machine: Machine = field(default_factory=lambda: HOSTS.machine(1))
+    job: str = "run"
+    booked: booking.Booked | None = field(default=None, init=False)
 
     @property
     def place(self) -> Path:
@@ -276,8 +288,22 @@ class HostMachines:
     def alone(self) -> Iterator[None]:
         """Have the testbed, and nobody else with it; UsageError if another run has it.
 
-        What killed runs left on its router is put back before.
+        A labgrid place is waited for. What killed runs left on its router is put back before.
         """
+        with contextlib.ExitStack() as stack:
+            asked = booking.held(self.file.labgrid, self.job, self.reporter)
+            self.booked = stack.enter_context(asked)
+            stack.enter_context(self._alone_here())
+            yield
+
+    def check(self) -> None:
+        """Raise SkblabError if somebody else may have the machines by now."""
+        if self.booked is not None:
+            self.booked.check()
+
+    @contextlib.contextmanager
+    def _alone_here(self) -> Iterator[None]:
+        """Have the testbed, and no other run of this machine."""
         for place in abandoned():
             if router_of(place) == self.file.router.ssh:
                 try:
@@ -306,6 +332,7 @@ class HostMachines:
     @contextlib.contextmanager
     def up(self, boot: Boot, log: Path) -> Iterator[Testbed]:
         """Have the ports taken; GuestError if a machine does not answer."""
+        self.check()
         with contextlib.ExitStack() as stack:
             try:
                 tester, router = stack.enter_context(self._connected())

@@ -67,6 +67,9 @@ class Machines(Protocol):
     def environment(self) -> Environment | None:
         """Return what the figures depend on, as far as it is known by now."""
 
+    def check(self) -> None:
+        """Raise SkblabError if the machines are not ours any more: no further trial may begin."""
+
     def stop(self) -> None:
         """Have all testbeds that are up, in any thread, be lost at once."""
 
@@ -167,6 +170,9 @@ class Guests:
         guests = {self.method.clock: first.guest}
         known = describe(self.boots.first, guests)
         return known.model_copy(update={"more": {**known.more, **more}})
+
+    def check(self) -> None:
+        """Nothing: guests are ours."""
 
     def stop(self) -> None:
         """Have all guests end."""

@@ -114,6 +114,8 @@ class Running:
     folder: RunFolder
     reporter: Reporter
     progress: Progress
+    # Raises SkblabError if no further trial may begin, as the machines are not ours any more.
+    may_begin: Callable[[], None] = lambda: None
     # What follows is of several threads: `_lock` is for all of it, and for what is above.
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
@@ -317,6 +319,7 @@ class Running:
             self._measure(key, measurement, testbed, applier, applied)
 
     def _begin(self, key: Key, setting: SettingMeasurements) -> None:
+        self.may_begin()
         knobs = {name: _plain(value) for name, value in setting.knobs.items()}
         with self._lock:
             self.folder.journal("attempt", **key.words(), knobs=knobs)

@@ -118,7 +118,7 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
         )
     # Before anything of the run is touched: one of another kernel stays as it was.
     machines, only_one = _machines(plan, asked, method, folder, root, reporter)
-    running = Running(plan, method, folder, reporter, progress)
+    running = Running(plan, method, folder, reporter, progress, machines.check)
     return Prepared(running, machines, only_one, (*kind.gaps, *method.gaps))
 
 
@@ -144,7 +144,8 @@ def _machines(
 
         bundles = _bundles(plan.experiment, root, reporter)
         sender = our_sender(root, reporter)
-        hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same)
+        job = folder.path.resolve().name
+        hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same, job=job)
         return hosts, hosts.alone()
     boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))

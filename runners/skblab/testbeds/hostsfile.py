@@ -13,10 +13,15 @@ sink = "enp3s0f1"
 loop = ["enp4s0f0", "enp4s0f1"] optional: two more ports, joined to each other
 sender = "command"              optional: what sends, here a command of the user's
 command = ["/usr/local/bin/x"]  which one
+
+[labgrid]                       optional: these machines are a place of labgrid's, locked meanwhile
+place = "bench1"
+coordinator = "labgrid:20408"   optional: else LG_COORDINATOR
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -179,6 +184,52 @@ class Tester(_Host):
         return self
 
 
+# What labgrid-client takes: a tag's name, and anything without blanks.
+_TAG = re.compile(r"[a-z][a-z0-9_]+")
+_WORD = re.compile(r"[^\s=]+")
+
+
+def _is_word(name: str) -> str:
+    if _WORD.fullmatch(name) is None:
+        raise ValueError(f"{name!r}: expected a name without blanks")
+    return name
+
+
+Word = Annotated[str, AfterValidator(_is_word)]
+
+
+class Labgrid(Closed):
+    """The place of labgrid's that router and tester are."""
+
+    place: Annotated[
+        Word | None, Field(description="its name, as `labgrid-client places` has it")
+    ] = None
+    filter: Annotated[
+        dict[str, Word] | None,
+        Field(description='instead of `place`: tags that one place has, such as `{ board = "x" }`'),
+    ] = None
+    coordinator: Annotated[
+        Word | None,
+        Field(description="`HOST` or `HOST:PORT`; without it `LG_COORDINATOR` of the environment"),
+    ] = None
+
+    @field_validator("filter")
+    @classmethod
+    def _has_tags(cls, tags: dict[str, str] | None) -> dict[str, str] | None:
+        for tag in tags or {}:
+            if _TAG.fullmatch(tag) is None:
+                raise ValueError(f"{tag!r}: expected the name of a tag, such as board")
+        if tags == {}:
+            raise ValueError('expected a tag, such as { board = "x" }')
+        return tags
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if (self.place is None) == (self.filter is None):
+            raise ValueError("expected either place or filter")
+        return self
+
+
 class HostsFile(Closed):
     """The machines of a testbed."""
 
@@ -187,6 +238,7 @@ class HostsFile(Closed):
     ] = None
     router: Router
     tester: Tester
+    labgrid: Labgrid | None = None
 
     @field_validator("ssh_config")
     @classmethod
@@ -227,4 +279,8 @@ def read(file: Path) -> HostsFile:
     found = tomlfile.read(HostsFile, file, "the hosts file")
     # Wherever it is used from later, by `skblab cleanup` too.
     config = str(Path(found.ssh_config).resolve()) if found.ssh_config else None
-    return found.model_copy(update={"ssh_config": config})
+    there = os.environ.get("LG_COORDINATOR")
+    place = found.labgrid
+    if place is not None and place.coordinator is None and there:
+        place = place.model_copy(update={"coordinator": there})
+    return found.model_copy(update={"ssh_config": config, "labgrid": place})

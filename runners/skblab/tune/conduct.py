@@ -17,6 +17,7 @@ from skblab.sweep import kept as keeping
 from skblab.sweep import session
 from skblab.sweep.budget import fitting
 from skblab.sweep.experiment import Experiment
+from skblab.testbeds import place
 from skblab.tune import adding, choosing, deriving
 from skblab.tune.asked import Asked
 from skblab.tune.choosing import Chosen
@@ -46,7 +47,13 @@ class Outcome:
 
 def tune(asked: Asked, found: Experiment, reporter: Reporter) -> Outcome:
     """Sweep the settings of an experiment, and return what to set; it is written down as well."""
-    folder = _folder(found.name)
+    folder, machines = _folder(found.name), asked.request.machines
+    # From the first sweep to the last one: others wait for all of it.
+    with place.held(machines.labgrid if machines else None, folder.name, reporter):
+        return _tuned(asked, found, folder, reporter)
+
+
+def _tuned(asked: Asked, found: Experiment, folder: Path, reporter: Reporter) -> Outcome:
     first = _swept(
         asked,
         deriving.first(found, exact=asked.request.exact),
