@@ -57,8 +57,12 @@ for number in range(int(runs)):
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def daemon(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Here]:
     """A coordinator for all tests that leave its places free."""
+    if not request.config.getoption("--full"):
+        pytest.skip("labgrid is installed and its coordinator started by make test-all alone")
     with coordinator(tmp_path_factory.mktemp("labgrid")) as (found, _):
         yield found
 
@@ -129,6 +133,7 @@ def contend(here: Here, notes: Path, runs: int, seconds: float) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_two_users_have_a_place_in_turn(here: Here, tmp_path: Path) -> None:
     contend(here, tmp_path / "notes", 2, 0.3)
 
@@ -143,13 +148,14 @@ def test_two_users_have_a_place_in_turn_fifty_times(here: Here, tmp_path: Path) 
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_killed_job_frees_its_place(here: Here, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     holder = user(here, "anna", notes, 1, 600)
-    waiter = user(here, "bert", tmp_path / "none", 1, 600)
-    third = None
+    waiter = third = None
     try:
         until("the first one has it", PATIENCE, notes.exists)
+        waiter = user(here, "bert", tmp_path / "none", 1, 600)
         assert waiter.stderr is not None
         assert "desk/anna-skblab-anna-0-" in waiter.stderr.readline()
         # Who waited before and is gone is in nobody's way either.
@@ -185,6 +191,7 @@ class Kicked(Guest):
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_sweep_stops_when_its_place_is_lost_and_goes_on_later(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +228,7 @@ def test_a_sweep_stops_when_its_place_is_lost_and_goes_on_later(
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_signal_or_an_error_frees_a_place(here: Here, tmp_path: Path) -> None:
     for number, what in enumerate((signal.SIGINT, signal.SIGTERM)):
         notes = tmp_path / f"notes-{number}"
@@ -262,6 +270,7 @@ def test_a_coordinator_that_restarts_has_no_locks(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
