@@ -278,6 +278,7 @@ def test_a_coordinator_that_restarts_has_no_locks(tmp_path: Path) -> None:
         ({"filter": {"rack": "a"}}, "2 places have the tags rack=a: bench1, bench2; expected tags"),
         ({"filter": {"board": "z"}}, "0 places have the tags board=z; expected tags"),
     ],
+    ids=["name", "several", "none"],
 )
 def test_a_place_that_is_not_one_is_refused(
     here: Here, asked: dict[str, object], said: str
