@@ -20,9 +20,10 @@ from skblab_analysis.load import Run, once
 from skblab_analysis.trials.rows import TrialRow, offered_trial
 
 PERF = "perf: "
-# Units of what is counted, and so divided by packets; ns are of perf's clocks.
-COUNTED = ("", "bytes", "count", "ns", "J")
+# Units of what is counted, and so divided by packets; ns are of perf's clocks. All but joules are
+# whole numbers.
 WHOLE_COUNTS = ("", "bytes", "count", "ns")
+COUNTED = (*WHOLE_COUNTS, "J")
 
 
 @dataclass(frozen=True)

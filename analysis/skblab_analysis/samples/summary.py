@@ -147,15 +147,19 @@ class Sampling:
         """What a function takes of a packet by block."""
         return {block.number: block.own[function] / block.packets for block in self.blocks}
 
+    @cached_property
+    def each(self) -> float:
+        """What a sample stands for, on average."""
+        weight = sum(sum(block.weights.values()) for block in self.blocks)
+        return weight / (self.found.total() or 1)
+
     def chance(self, function: str) -> float:
         """Return the standard deviation that chance alone leaves what a function takes.
 
         It might as well have been found once more.
         """
         squares = sum(block.squares_of[function] for block in self.blocks)
-        weight = sum(sum(block.weights.values()) for block in self.blocks)
-        each = weight / (self.found.total() or 1)
-        return math.sqrt(squares + each * each) / self.packets
+        return math.sqrt(squares + self.each * self.each) / self.packets
 
     def _each(self, blocks: Iterable[Mapping[str, int]]) -> dict[str, float]:
         found: Counter[str] = Counter()

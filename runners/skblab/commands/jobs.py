@@ -92,7 +92,8 @@ def try_(
         for one in range(tasks)
     ]
     place = Place.make(there, campaign, made)
-    _run(place, on, sbatch, minutes)
+    if _go_on(place, on, sbatch, minutes):
+        raise typer.Exit(EXIT_NO)
 
 
 @jobs.command()
@@ -203,11 +204,6 @@ def _status(place: Place, standing: Standing) -> CampaignStatus:
         running=standing.states[RUNNING],
         elements=dict(sorted(standing.states.items())),
     )
-
-
-def _run(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> None:
-    if _go_on(place, on, sbatch, minutes):
-        raise typer.Exit(EXIT_NO)
 
 
 def _go_on(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> bool:
