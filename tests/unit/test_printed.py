@@ -278,11 +278,11 @@ def test_soak(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr("skblab.commands.soak.run", lambda *_: (result, ["WARNING: it"]))
     monkeypatch.setattr(sources, "find", lambda *_: None)
     monkeypatch.setattr(tree, "ensure", lambda *_: None)
-    monkeypatch.setattr("skblab.commands.soak.races_of", lambda *_: ([], ["KCSAN: another's"]))
+    monkeypatch.setattr("skblab.commands.soak.reports_of", lambda *_: ([], ["KCSAN: another's"]))
     done = skblab_here("soak", "--kernel", "6.12", "--json", env={"SKBLAB_CACHE": str(tmp_path)})
     found = check(done, "soak", status=1)
     assert found["complaints"] and found["result"]["calm"]["sent"] == 500
-    assert found["races"] == ["KCSAN: another's"]
+    assert found["reports"] == ["KCSAN: another's"]
 
 
 def test_verify(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def _report(**changes: object) -> dict[str, Any]:
 
 def _wrong(*kernel: str, patched: bool = True, **changes: object) -> list[str]:
     result = verdict.parse("progress\n" + json.dumps(_report(**changes)))
-    return verdict.complaints(result, list(kernel), patched)
+    return verdict.complaints(result, list(kernel), patched, [])
 
 
 def test_a_good_soak_has_no_complaint() -> None:
@@ -129,6 +129,16 @@ def test_a_soak_of_the_first_edition_is_read() -> None:
 )
 def test_each_trouble_is_told(changes: dict[str, Any], words: str) -> None:
     assert any(words in text for text in _wrong(**changes)), _wrong(**changes)
+
+
+def test_the_taint_of_a_report_that_is_not_ours_is_none_of_ours() -> None:
+    def wrong(others: list[str], after: str) -> list[str]:
+        result = verdict.parse(json.dumps(_report(taint=["0", after])))
+        return verdict.complaints(result, [], True, others)
+
+    assert wrong(["KMSAN: uninit-value in x+0x1/0x2"], "32") == []
+    assert wrong(["KCSAN: data-race in x / y"], "32") != []
+    assert wrong(["KMSAN: uninit-value in x+0x1/0x2"], "544") != []
 
 
 def _phases(*seconds: float, silent: int) -> list[dict[str, Any]]:

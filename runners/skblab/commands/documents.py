@@ -175,16 +175,16 @@ class ComparedSelftests(Closed):
 class Soak(Closed):
     """A soak: `good` without complaints; `console` is the file of the guest's console.
 
-    `races` are KCSAN's reports in no line of the series.
+    `reports` are those of KCSAN and KMSAN in no line of the series.
     """
 
-    schema_name: Literal["skblab.soak/3"] = "skblab.soak/3"
+    schema_name: Literal["skblab.soak/4"] = "skblab.soak/4"
     kernel: str
     seed: int
     seconds: int
     good: bool
     complaints: tuple[str, ...]
-    races: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
     console: str
     result: SoakResult
 

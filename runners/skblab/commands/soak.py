@@ -25,7 +25,7 @@ from skblab.lab.reporter import Reporter, printer
 from skblab.machine.guest import Guest
 from skblab.selftests import tree
 from skblab.soak import plan as planner
-from skblab.soak import races, verdict
+from skblab.soak import reports, verdict
 from skblab.soak.verdict import SoakResult
 from skblab_analysis.base.errors import SkblabError, UsageError
 
@@ -81,11 +81,11 @@ def soak(
     try:
         with reporter.step("soak"):
             result, said = run(plan, built, root, source_tree, log, reporter)
-            own, others = races_of(log, built, root, series)
+            own, others = reports_of(log, built, root, series)
     except GuestError as error:
         # That its guest died is what a soak is there to find out: a no, like any other.
         raise SkblabError(f"trouble: {error}") from error
-    wrong = verdict.complaints(result, [*said, *own], request.patches)
+    wrong = verdict.complaints(result, [*said, *own], request.patches, others)
     if as_json:
         echo(
             Soak(
@@ -94,7 +94,7 @@ def soak(
                 seconds=seconds,
                 good=not wrong,
                 complaints=tuple(wrong),
-                races=tuple(others),
+                reports=tuple(others),
                 console=str(log),
                 result=result,
             )
@@ -128,22 +128,26 @@ def run(
             reporter.say(f"  {line}")
         if done.status != 0:
             raise SkblabError(f"the soak's program failed: {done.stderr.strip()[-300:]}")
-    # Also what it said as it went down. Data races are sorted out by races_of().
-    findings = [one.text for one in guest.console.findings if one.kind is not Kind.RACE]
+    # Also what it said as it went down. reports_of() sorts out what KCSAN and KMSAN reported.
+    findings = [
+        one.text
+        for one in guest.console.findings
+        if one.kind is not Kind.RACE and not one.text.startswith("BUG: KMSAN")
+    ]
     return verdict.parse(done.stdout), findings
 
 
-def races_of(
+def reports_of(
     log: Path, built: kernel.Kernel, root: LabRoot, series: Series | None
 ) -> tuple[list[str], list[str]]:
-    """Return the data races on a console: those in lines of the series, and the kernel's own."""
-    found = races.read(log.read_text(errors="replace"))
+    """Return what KCSAN and KMSAN reported: of lines of the series, and of the kernel's own."""
+    found = reports.read(log.read_text(errors="replace"))
     if series is None:
-        return [], list(dict.fromkeys(race.title for race in found))
+        return [], list(dict.fromkeys(report.title for report in found))
     if not found:
         return [], []
     ours = ownlines.added(patch.read_text(errors="replace") for patch in series.patches)
-    return races.split(found, races.resolver(built, root), ours)
+    return reports.split(found, reports.resolver(built, root), ours)
 
 
 def show(result: SoakResult, wrong: list[str], others: list[str], log: Path) -> None:
@@ -174,10 +178,9 @@ def show(result: SoakResult, wrong: list[str], others: list[str], log: Path) -> 
     leaks = "not looked for (no kmemleak here)" if result.leaks is None else "none"
     console.print(f"leaks: {escape(result.leaks.strip()[:2000]) if result.leaks else leaks}")
     if result.watched is not None:
-        console.print(
-            f"KCSAN watched {result.watched} accesses; data races of the kernel's own, in no line "
-            f"of the series: {len(others)}"
-        )
+        console.print(f"KCSAN watched {result.watched} accesses")
+    if others:
+        console.print(f"reports of the kernel's own, in no line of the series: {len(others)}")
     for text in wrong:
         console.print(f"[red]trouble:[/] {escape(text)}")
     console.print(f"{'trouble' if wrong else 'good'}; console: {log}")

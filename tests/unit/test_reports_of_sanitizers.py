@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which lines of a tree are ours, which data races are in them, and random netlink messages."""
+"""Which lines of a tree are ours, which reports are of them, and random netlink messages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from skblab.lab.kernel import Kernel, ownlines
 from skblab.lab.labroot import LabRoot
-from skblab.soak import races
+from skblab.soak import reports
 from skblab.soak.guest import netlink
-from skblab.soak.races import Line, Place, Race
+from skblab.soak.reports import Line, Place, Report
 
 
 def patch(name: str, before: list[str], after: list[str]) -> str:
@@ -79,22 +79,22 @@ CONSOLE = """\
 [   63.000006]  tick_b+0x40/0x50
 [   64.000000] BUG: KCSAN: data-race in tick_a / tick_b
 """
-FIRST = Race(
+FIRST = Report(
     "KCSAN: data-race in net_path_count / net_path_show",
     (("net_path_count", 0x12), ("net_path_show", 0xFF)),
 )
-SECOND = Race("KCSAN: data-race in tick_a / tick_b", (("tick_a", 0x20), ("tick_b", 0x40)))
+SECOND = Report("KCSAN: data-race in tick_a / tick_b", (("tick_a", 0x20), ("tick_b", 0x40)))
 
 
 def test_reports_are_read_with_the_place_of_each_access() -> None:
-    assert races.read(CONSOLE) == [FIRST, SECOND, Race(SECOND.title, ())]
-    assert races.read("[    1.0] all is well\n") == []
+    assert reports.read(CONSOLE) == [FIRST, SECOND, Report(SECOND.title, ())]
+    assert reports.read("[    1.0] all is well\n") == []
 
 
-@given(st.text(st.sampled_from("BUG: KCSAN \n[]0.1+x/ab of 4 bytes by task on cpu 1:")))
+@given(st.text(st.sampled_from("BUG: KCMSAN \n[]0.1+x/ab of 4 bytes by task on cpu 1:")))
 def test_any_console_is_read(text: str) -> None:
-    for race in races.read(text):
-        assert race.title
+    for report in reports.read(text):
+        assert report.title
 
 
 SOURCES: dict[Place, set[Line]] = {
@@ -119,15 +119,56 @@ def test_a_race_is_ours_by_the_line_of_either_access(
     ours: dict[str, set[int]], own: list[str]
 ) -> None:
     lines = {name: frozenset(numbers) for name, numbers in ours.items()}
-    found = races.split([FIRST, SECOND, SECOND], lambda _: SOURCES, lines)
-    assert found == (own, [race.title for race in (FIRST, SECOND) if race.title not in own])
+    found = reports.split([FIRST, SECOND, SECOND], lambda _: SOURCES, lines)
+    assert found == (own, [report.title for report in (FIRST, SECOND) if report.title not in own])
 
 
 @pytest.mark.parametrize(
-    "race", [Race("x", ()), Race("x", SECOND.places[:1]), Race("x", (*SECOND.places, ("gone", 1)))]
+    "race",
+    [
+        Report("KCSAN: x", ()),
+        Report("KCSAN: x", SECOND.places[:1]),
+        Report("KCSAN: x", (*SECOND.places, ("gone", 1))),
+    ],
 )
-def test_a_race_that_cannot_be_placed_may_be_ours(race: Race) -> None:
-    assert races.split([race], lambda _: SOURCES, {}) == (["x"], [])
+def test_a_race_that_cannot_be_placed_may_be_ours(race: Report) -> None:
+    assert reports.split([race], lambda _: SOURCES, {}) == (["KCSAN: x"], [])
+
+
+LEAK = """\
+[ 1583.7] BUG: KMSAN: kernel-infoleak in irqentry_exit+0x30a/0x8a0
+[ 1583.7]  irqentry_exit+0x30a/0x8a0
+[ 1583.7]  asm_exc_page_fault+0x2b/0x30
+[ 1583.7]
+[ 1583.7] Uninit was stored to memory at:
+[ 1583.7]  copied+0x2b/0x30
+[ 1583.7] Local variable new_sa.i.i created at:
+[ 1583.7]  made+0xcd/0x3c0
+[ 1583.7]
+[ 1583.7] Bytes 0-3 of 4 are uninitialized
+[ 1583.7] CPU: 1 UID: 0 PID: 73 Comm: python3 Not tainted 7.3.4-skblab-kmsan #1 PREEMPT(lazy)
+[ 1583.7] =====================================================
+[ 1583.8]  later+0xcd/0x3c0
+"""
+LEAKING = (("irqentry_exit", 0x30A), ("asm_exc_page_fault", 0x2B), ("copied", 0x2B), ("made", 0xCD))
+
+
+def test_a_report_of_kmsan_has_the_calls_of_all_its_stacks() -> None:
+    title = "KMSAN: kernel-infoleak in irqentry_exit+0x30a/0x8a0"
+    assert reports.read(LEAK + CONSOLE)[:2] == [Report(title, LEAKING), FIRST]
+
+
+def test_a_report_of_kmsan_is_ours_by_the_line_of_any_call() -> None:
+    report = Report("KMSAN: x", LEAKING)
+    sources = {place: {("net/a.c", line)} for line, place in enumerate(LEAKING)}
+    for line in range(len(LEAKING)):
+        ours = {"net/a.c": frozenset({line})}
+        assert reports.split([report], lambda _: sources, ours) == (["KMSAN: x"], [])
+    assert reports.split([report], lambda _: sources, {}) == ([], ["KMSAN: x"])
+    # One that says nothing, and one of which a call is unknown.
+    for places in ((), (*LEAKING, ("gone", 1))):
+        found = reports.split([Report("KMSAN: x", places)], lambda _: sources, {})
+        assert found == (["KMSAN: x"], [])
 
 
 ADDRESSES = {"net_path_count": 0x1000, "net_path_show": 0x2000, "tick_a": 0x3000}
@@ -149,7 +190,7 @@ class Symbolising(LabRoot):
 def test_places_have_the_lines_that_they_were_inlined_into(tmp_path: Path) -> None:
     listed = (f"{address:016x} t {name}\n" for name, address in ADDRESSES.items())
     (tmp_path / "System.map").write_text("".join(listed) + "0000000000003000 t another_name\n")
-    lines = races.resolver(Kernel(tmp_path, "key"), Symbolising(tmp_path, "key"))
+    lines = reports.resolver(Kernel(tmp_path, "key"), Symbolising(tmp_path, "key"))
     places = frozenset({*FIRST.places, *SECOND.places, ("another_name", 0x20)})
     # No line is no place: such a report may be one of ours.
     assert lines(places) == {("net_path_count", 0x12): SOURCES["net_path_count", 0x12]}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Data races that KCSAN reports on a console, and which of them are in code of our series.
+"""Reports of KCSAN and KMSAN on a console, and which of them are of code of our series.
 
-A kernel has data races of its own. One of ours is a report in which one of the two accesses stands
-in a line that the series adds, or was inlined from there. The form of a report is that of
-print_report() in kernel/kcsan/report.c.
+A kernel has faults of its own. A data race is one of ours if one of the two accesses stands in a
+line that the series adds, or was inlined from there; a use of memory that nobody has written is, if
+any call stands there on the ways to the use, to the memory, and to where it was copied. The forms
+are those of print_report() in kernel/kcsan/report.c and kmsan_report() in mm/kmsan/report.c.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Place = tuple[str, int]
 Line = tuple[str, int]
 
 _STAMP = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? ?")
-_TITLE = re.compile(r"BUG: (KCSAN: .*)")
+_TITLE = re.compile(r"BUG: (K[CM]SAN: .*)")
 _ACCESS = re.compile(r"(?:read|write|assert no|race at unknown).* of \d+ bytes by .* on cpu \d+:$")
+# What follows the stacks of KMSAN's reports.
+_NO_STACK = re.compile(r"CPU: \d|={20}")
 _FRAME = re.compile(r"^\s+([\w.]+)\+0x([0-9a-f]+)/0x[0-9a-f]+")
 _SYMBOL = re.compile(r"^([0-9a-f]+) \w ([\w.]+)$", re.M)
 # An address without debug information is at "??:0".
@@ -31,58 +34,73 @@ _SOURCE = re.compile(r"^(?!\?\?)(?:/skblab/src/)?(?:\./)?(\S+?):(\d+)(?: \(discr
 
 
 @dataclass(frozen=True)
-class Race:
-    """One report: its `title`, and the place of each access that it names."""
+class Report:
+    """One report: its `title`, and the places that it names.
+
+    KCSAN: of each access. KMSAN: of each call in each stack.
+    """
 
     title: str
     places: tuple[Place, ...]
 
+    @property
+    def race(self) -> bool:
+        """Tell whether KCSAN made it, which reports data races."""
+        return self.title.startswith("KCSAN")
 
-def read(console: str) -> list[Race]:
-    """Return the races that a console tells of, in order; what is cut off has fewer places."""
-    found: list[Race] = []
+
+def read(console: str) -> list[Report]:
+    """Return the reports on a console, in order; what is cut off has fewer places."""
+    found: list[Report] = []
     title, wanted = "", False
     places: list[Place] = []
     for raw in console.splitlines():
         line = _STAMP.sub("", raw)
         if begun := _TITLE.search(line):
             if title:
-                found.append(Race(title, tuple(places)))
-            title, places, wanted = begun[1].strip(), [], False
+                found.append(Report(title, tuple(places)))
+            title, places = begun[1].strip(), []
+            wanted = title.startswith("KMSAN")
+        elif not title:
+            continue
+        elif title.startswith("KMSAN"):
+            wanted = wanted and not _NO_STACK.match(line)
+            if wanted and (frame := _FRAME.match(line)):
+                places.append((frame[1], int(frame[2], 16)))
         elif _ACCESS.search(line):
             wanted = True
-        elif wanted and title and (frame := _FRAME.match(line)):
+        elif wanted and (frame := _FRAME.match(line)):
             places.append((frame[1], int(frame[2], 16)))
             wanted = False
-    return [*found, Race(title, tuple(places))] if title else found
+    return [*found, Report(title, tuple(places))] if title else found
 
 
 def split(
-    races: Iterable[Race],
+    reports: Iterable[Report],
     sources: Callable[[frozenset[Place]], Mapping[Place, set[Line]]],
     ours: Lines,
 ) -> tuple[list[str], list[str]]:
-    """Return the titles of the races of our lines and those of all others, each once.
+    """Return the titles of the reports of our lines and those of all others, each once.
 
-    `sources` tells the lines of places. A report that does not say where both accesses are may be
-    one of ours.
+    `sources` tells the lines of places. A report that does not say where both accesses are, or
+    where the memory was used, may be one of ours.
     """
-    listed = list(races)
-    lines = sources(frozenset(place for race in listed for place in race.places))
+    listed = list(reports)
+    lines = sources(frozenset(place for report in listed for place in report.places))
 
-    def own(race: Race) -> bool:
-        known = [lines.get(place) for place in race.places]
-        if len(known) < 2 or not all(known):
+    def own(report: Report) -> bool:
+        known = [lines.get(place) for place in report.places]
+        if len(known) < 1 + report.race or not all(known):
             return True
         return any(
             number in ours.get(file, ()) for found in known if found for file, number in found
         )
 
     sorted_out: tuple[list[str], list[str]] = ([], [])
-    for race in listed:
-        titles = sorted_out[0] if own(race) else sorted_out[1]
-        if race.title not in titles:
-            titles.append(race.title)
+    for report in listed:
+        titles = sorted_out[0] if own(report) else sorted_out[1]
+        if report.title not in titles:
+            titles.append(report.title)
     return sorted_out
 
 
@@ -91,7 +109,7 @@ def resolver(
 ) -> Callable[[frozenset[Place]], Mapping[Place, set[Line]]]:
     """Return what tells the lines of places in a kernel: each with all that it was inlined into.
 
-    A place is where a call of KCSAN's returns to, so it is the instruction before that counts.
+    A place is where a call returns to, so it is the instruction before that counts.
     """
 
     def sources(places: frozenset[Place]) -> dict[Place, set[Line]]:
