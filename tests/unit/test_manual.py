@@ -322,3 +322,34 @@ def test_a_tab_makes_no_environment(make: Make, tmp_path: Path) -> None:
     done = make("_SKBLAB_COMPLETE=complete_bash", str(TREE / "skblab"), program="env")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert key.read_text() == "of an older lock\n"
+
+
+# A Python that makes environments whose packages are none: one line in a file for each.
+MAKER = """\
+#!/bin/sh
+case "$1 $2" in
+"-m venv")
+	echo made >>{made}
+	sleep 0.3
+	mkdir -p "$3/bin"
+	printf '#!/bin/sh\\ncase "$2" in import*) echo {site} ;; skblab) echo started ;; esac\\n' \\
+		>"$3/bin/python"
+	chmod +x "$3/bin/python"
+	;;
+esac
+"""
+
+
+@pytest.mark.process
+def test_two_that_start_at_once_make_one_environment(tmp_path: Path) -> None:
+    maker, made, site = tmp_path / "maker", tmp_path / "made", tmp_path / "site"
+    site.mkdir()
+    maker.write_text(MAKER.format(made=made, site=site))
+    maker.chmod(0o755)
+    env = {**os.environ, "PYTHON": str(maker), "SKBLAB_VENV": str(tmp_path / "venv")}
+    both = [
+        subprocess.Popen([TREE / "skblab"], env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [one.communicate(timeout=60)[0] for one in both] == ["started\n"] * 2
+    assert made.read_text() == "made\n"
