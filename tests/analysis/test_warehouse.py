@@ -373,6 +373,9 @@ def test_a_query_is_answered(tmp_path: Path) -> None:
     )
     assert found.columns == ("setting", "mean")
     assert found.rows == (("baseline", 101.0), ("other", 140.5))
+    # DuckDB wants a package of its own for a time with its zone.
+    ((now,),) = sql.query(target, "SELECT now()").rows
+    assert now.tzinfo is not None
 
 
 # -- lists
