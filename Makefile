@@ -22,11 +22,11 @@ help: ## this list
 
 .PHONY: setup
 setup: ## install the few packages that the host itself needs (root)
-	@sh runners/host-setup.sh
+	@sh runners/setup/host.sh
 
 .PHONY: setup-tests
 setup-tests: setup ## install what only tests need of the host: Slurm (root)
-	@sh runners/test-setup.sh
+	@sh runners/setup/tests.sh
 
 .PHONY: demo
 demo: setup ## patch, build, boot, send, time, report: the main job
