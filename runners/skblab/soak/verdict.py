@@ -11,6 +11,8 @@ from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import SkblabError, one_line
 
 Count = Annotated[int, Field(ge=0)]
+# As /proc/sys/kernel/tainted has it.
+Taint = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 # A packet from one namespace by a router to another is sent, forwarded, received, and comes in
 # twice. Neighbours are asked for as well, so more may come in.
 TOTALS = ("send total", "forward total", "receive total")
@@ -69,7 +71,7 @@ class SoakResult(Closed):
     leaks: str | None
     # Accesses of memory that KCSAN watched for another one; soaks before it have none.
     watched: Count | None = None
-    taint: tuple[str, str]
+    taint: tuple[Taint, Taint]
 
 
 def parse(text: str) -> SoakResult:
