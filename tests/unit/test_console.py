@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skblab.lab.guest.console import Console, Finding, Kind, classify
+from skblab.lab.guest.console import OFTEN_OTHERS, Console, Finding, Kind, classify
 
 STAMP = "[   12.345678] "
 
@@ -49,6 +49,7 @@ STAMP = "[   12.345678] "
         ("BUG: Invalid wait context ]", Kind.SANITIZER),
         ("INFO: trying to register non-static key.", Kind.SANITIZER),
         ("BUG: KCSAN: data-race in f / g", Kind.RACE),
+        ("BUG: KMSAN: kernel-infoleak in irqentry_exit+0x30a/0x8a0", Kind.UNINITIALIZED),
         ("UBSAN: array-index-out-of-bounds in x.c:1:2", Kind.SANITIZER),
         ("BUG skbuff_head_cache (Not tainted): Poison overwritten", Kind.SANITIZER),
         ("BUG kmalloc-64 (Tainted: G    B      ): Redzone overwritten", Kind.SANITIZER),
@@ -101,3 +102,13 @@ def test_cause_is_the_first_fatal_line_and_lines_may_come_in_pieces(tmp_path: Pa
     cause = console.cause()
     assert cause == Finding(Kind.OOPS, "BUG: unable to handle page fault")
     assert [w.text for w in console.warnings()] == ["WARNING: CPU: 0 PID: 1 at x.c:1 f+0x1"]
+
+
+def test_what_a_kernel_often_has_of_its_own_ends_no_guest(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_text(
+        "[    1.0] BUG: KMSAN: uninit-value in f+0x1/0x2\n[    2.0] BUG: KCSAN: data-race\n"
+    )
+    console = Console(log)
+    assert console.cause() is None
+    assert {finding.kind for finding in console.findings} == OFTEN_OTHERS

@@ -15,7 +15,7 @@ from skblab.commands.documents import Soak
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.guest.console import Kind
+from skblab.lab.guest.console import OFTEN_OTHERS
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import names, ownlines
 from skblab.lab.kernel import source as sources
@@ -129,11 +129,7 @@ def run(
         if done.status != 0:
             raise SkblabError(f"the soak's program failed: {done.stderr.strip()[-300:]}")
     # Also what it said as it went down. reports_of() sorts out what KCSAN and KMSAN reported.
-    findings = [
-        one.text
-        for one in guest.console.findings
-        if one.kind is not Kind.RACE and not one.text.startswith("BUG: KMSAN")
-    ]
+    findings = [one.text for one in guest.console.findings if one.kind not in OFTEN_OTHERS]
     return verdict.parse(done.stdout), findings
 
 

@@ -27,12 +27,14 @@ class Kind(Enum):
     INIT = "init failure"
     WARNING = "warning"
     RACE = "data race"
+    UNINITIALIZED = "use of memory that nobody has written"
 
 
 _STAMP = r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? "
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.RACE, r"BUG: KCSAN"),
-    (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KMSAN)|UBSAN: "),
+    (Kind.UNINITIALIZED, r"BUG: KMSAN"),
+    (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE)|UBSAN: "),
     (Kind.SANITIZER, r"WARNING: possible (?:circular|recursive|irq lock|deadlock)"),
     (Kind.SANITIZER, r"WARNING: \S+-safe -> \S+-unsafe lock order|WARNING: chain_key collision"),
     (Kind.SANITIZER, r"WARNING: (?:suspicious RCU|inconsistent lock|held lock freed|bad unlock)"),
@@ -60,9 +62,10 @@ _INIT_FAILED = re.compile(r"^(skblab-init: failed.*)")
 _SSHD_ENDED = re.compile(_STAMP + r"skblab-init: (sshd ended .*)")
 _SSHD_AGAIN = re.compile(_STAMP + r"skblab-init: sshd starts again")
 
-# These make whatever is being measured worthless. A warning alone does not, and a kernel has data
-# races of its own that do no harm.
-FATAL = frozenset(set(Kind) - {Kind.WARNING, Kind.RACE})
+# What KCSAN and KMSAN report. A kernel has such faults of its own that do no harm.
+OFTEN_OTHERS = frozenset({Kind.RACE, Kind.UNINITIALIZED})
+# These make whatever is being measured worthless. A warning alone does not.
+FATAL = frozenset(set(Kind) - {Kind.WARNING} - OFTEN_OTHERS)
 
 
 @dataclass(frozen=True)
