@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skblab.soak import plan, verdict
 from skblab.soak.guest import topology
-from skblab.soak.guest.loads import Load, stop
+from skblab.soak.guest.loads import Load, all_loads, stop
 from skblab.soak.guest.soak import passed
 from skblab.soak.guest.stir import LIMITS, NET_PATH, Stirrer
 from skblab_analysis.base.errors import SkblabError
@@ -63,6 +63,19 @@ def test_a_plan_goes_through_json() -> None:
     read = json.loads(made.json())
     assert len(read["steps"]) == len(made.steps)
     assert [phase["name"] for phase in read["phases"]] == [name for name, _ in plan.PHASES]
+    assert read["longest_rest"] == plan.LONGEST_REST
+
+
+@pytest.mark.parametrize(("longest", "rests"), [(4.0, 4.0), (60.0, 40.0)])
+def test_a_load_rests_as_long_as_its_kernel_needs(
+    longest: float, rests: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "process_time", lambda: 2.0)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    for load in all_loads(longest):
+        load.rest()
+    assert slept == [rests] * len(slept) and len(slept) > 20
 
 
 def test_packets_are_read_from_the_kernels_histograms() -> None:
@@ -188,12 +201,12 @@ def test_loads_that_do_not_end_are_named_and_ended() -> None:
         load.sent()
         time.sleep(60)
 
-    idles, deafs = [Load("idle", idle), Load("idle as well", idle)], [Load("deaf", deaf)]
+    idles, deafs = [Load("idle", idle, 1), Load("idle as well", idle, 1)], [Load("deaf", deaf, 1)]
     for load in (*idles, *deafs):
         load.start()
     while not all(load.counts()[0] for load in (*idles, *deafs)):
         time.sleep(0.01)
-    assert stop([*idles, Load("never started", idle)]) == []
+    assert stop([*idles, Load("never started", idle, 1)]) == []
     assert stop(deafs, seconds=0.5) == ["deaf"]
     while deafs[0].alive():
         time.sleep(0.01)

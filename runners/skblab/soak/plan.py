@@ -19,6 +19,9 @@ PHASES: tuple[tuple[str, float], ...] = (
 )
 # Steps a second that are planned; a slow guest does fewer, and says how many.
 RATE = 15
+# How long a load may rest after a batch, in seconds: on the debug flavour a batch takes long, and
+# the stirrer must get on.
+LONGEST_REST = 4.0
 # The devices that the stirrer may touch, as `guest/topology.py` makes them.
 DEVICES = ("d0", "d1", "r0", "r1", "q0", "q1", "p0", "p1")
 EVENTS = ("net_path/net_path_late", "napi/napi_poll_sample")
@@ -50,12 +53,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a soak will do; `seed` and `seconds` say it all again."""
+    """All that a soak will do; the arguments of `make` say it all again."""
 
     seed: int
     seconds: float
     phases: tuple[Phase, ...]
     steps: tuple[Step, ...]
+    longest_rest: float
 
     def json(self) -> str:
         """Return the plan as the guest reads it."""
@@ -134,7 +138,12 @@ ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
 }
 
 
-def make(seed: int, seconds: float, without: Collection[str] = ()) -> Plan:
+def make(
+    seed: int,
+    seconds: float,
+    without: Collection[str] = (),
+    longest_rest: float = LONGEST_REST,
+) -> Plan:
     """Return the plan for a seed and a length in seconds, `without` some actions."""
     choose = random.Random(seed)
     phases: list[Phase] = []
@@ -152,4 +161,4 @@ def make(seed: int, seconds: float, without: Collection[str] = ()) -> Plan:
         action = order.pop() if order else choose.choices(names, weights)[0]
         steps.append(Step(math.floor(at * 1000) / 1000, action, ACTIONS[action][1](choose)))
         at += choose.expovariate(RATE)
-    return Plan(seed, seconds, tuple(phases), tuple(steps))
+    return Plan(seed, seconds, tuple(phases), tuple(steps), longest_rest)

@@ -30,8 +30,6 @@ BATCH = 16
 PATIENCE = 0.3
 # A load rests this many times as long as it ran: twenty of them share the guest with the stirrer.
 REST = 20
-# In seconds: on the debug flavour a batch takes long, and the stirrer must get on.
-LONGEST_REST = 4.0
 # A load ends between two lines of Python: on KMSAN under emulation ten seconds were too few.
 END_SECONDS = 60.0
 
@@ -40,10 +38,13 @@ Counts = tuple[int, int, int]
 
 
 class Load:
-    """A load and its counters: sent, received (packets, messages, KiB of a stream) and errors."""
+    """A load and its counters: sent, received (packets, messages, KiB of a stream) and errors.
 
-    def __init__(self, name: str, work: Work) -> None:
-        self.name, self.work = name, work
+    After a batch it rests for `longest_rest` seconds at the most.
+    """
+
+    def __init__(self, name: str, work: Work, longest_rest: float) -> None:
+        self.name, self.work, self.longest_rest = name, work, longest_rest
         self._counts = multiprocessing.sharedctypes.RawArray("Q", 3)
         self._process: ForkProcess | None = None
         self.random = random.Random(name)
@@ -87,7 +88,7 @@ class Load:
     def rest(self) -> None:
         """Leave the processors to the others for as long as is fair."""
         now = time.process_time()
-        time.sleep(min(LONGEST_REST, max(0.02, REST * (now - self._ran))))
+        time.sleep(min(self.longest_rest, max(0.02, REST * (now - self._ran))))
         self._ran = now
 
     def alive(self) -> bool:
@@ -321,29 +322,30 @@ def messages(names: tuple[str, ...]) -> Work:
     return work
 
 
-def all_loads() -> list[Load]:
+def all_loads(longest_rest: float) -> list[Load]:
     """Return every load of the soak, by its kind."""
-    return [
-        Load("udp4", datagrams("sa", "sb", "10.0.1.2", 5001)),
-        Load("udp6", datagrams("sa", "sb", "fd00:1::2", 5002)),
-        Load("forward4", datagrams("sa", "sb", "10.0.3.2", 5003)),
-        Load("forward6", datagrams("sa", "sb", "fd00:3::2", 5004)),
-        Load("loopback", datagrams("sa", "sa", "127.0.0.1", 5005)),
-        Load("multicast", datagrams("sa", "sb", "239.1.2.3", 5006, receivers=3)),
-        Load("fragments4", datagrams("sa", "sb", "10.0.1.2", 5007, sizes=(3000, 9000))),
-        Load("fragments6", datagrams("sa", "sb", "fd00:3::2", 5008, sizes=(3000, 9000))),
-        Load("segments", datagrams("sa", "sb", "10.0.1.2", 5009, sizes=(6000,), segment=1000)),
-        Load("vlan", datagrams("sa", "sb", "10.0.4.2", 5010)),
-        Load("vxlan", datagrams("sa", "sb", "10.0.5.2", 5011)),
-        Load("gre", datagrams("sa", "sb", "10.0.6.2", 5012)),
-        Load("ipip", datagrams("sa", "sb", "10.0.8.2", 5013)),
-        Load("bridge", datagrams("sa", "sb", "10.0.7.2", 5014)),
-        Load("tcp4", stream("sa", "sb", "10.0.1.2", 6001)),
-        Load("tcp6", stream("sa", "sb", "fd00:1::2", 6002)),
-        Load("tcp forward", stream("sa", "sb", "10.0.3.2", 6003)),
-        Load("tcp vxlan", stream("sa", "sb", "10.0.5.2", 6004)),
-        Load("sctp4", stream("sa", "sb", "10.0.1.2", 6005, SCTP)),
-        Load("sctp6", stream("sa", "sb", "fd00:3::2", 6006, SCTP)),
-        Load("packet sockets", sniffing(("sa", "sr", "sb"))),
-        Load("netlink", messages(("sa", "sr", "sc", "sb"))),
-    ]
+    works: dict[str, Work] = {
+        "udp4": datagrams("sa", "sb", "10.0.1.2", 5001),
+        "udp6": datagrams("sa", "sb", "fd00:1::2", 5002),
+        "forward4": datagrams("sa", "sb", "10.0.3.2", 5003),
+        "forward6": datagrams("sa", "sb", "fd00:3::2", 5004),
+        "loopback": datagrams("sa", "sa", "127.0.0.1", 5005),
+        "multicast": datagrams("sa", "sb", "239.1.2.3", 5006, receivers=3),
+        "fragments4": datagrams("sa", "sb", "10.0.1.2", 5007, sizes=(3000, 9000)),
+        "fragments6": datagrams("sa", "sb", "fd00:3::2", 5008, sizes=(3000, 9000)),
+        "segments": datagrams("sa", "sb", "10.0.1.2", 5009, sizes=(6000,), segment=1000),
+        "vlan": datagrams("sa", "sb", "10.0.4.2", 5010),
+        "vxlan": datagrams("sa", "sb", "10.0.5.2", 5011),
+        "gre": datagrams("sa", "sb", "10.0.6.2", 5012),
+        "ipip": datagrams("sa", "sb", "10.0.8.2", 5013),
+        "bridge": datagrams("sa", "sb", "10.0.7.2", 5014),
+        "tcp4": stream("sa", "sb", "10.0.1.2", 6001),
+        "tcp6": stream("sa", "sb", "fd00:1::2", 6002),
+        "tcp forward": stream("sa", "sb", "10.0.3.2", 6003),
+        "tcp vxlan": stream("sa", "sb", "10.0.5.2", 6004),
+        "sctp4": stream("sa", "sb", "10.0.1.2", 6005, SCTP),
+        "sctp6": stream("sa", "sb", "fd00:3::2", 6006, SCTP),
+        "packet sockets": sniffing(("sa", "sr", "sb")),
+        "netlink": messages(("sa", "sr", "sc", "sb")),
+    }
+    return [Load(name, work, longest_rest) for name, work in works.items()]

@@ -194,7 +194,7 @@ def main() -> None:
     taint, before = Path("/proc/sys/kernel/tainted").read_text().strip(), links()
     topology.make()
     stirrer = Stirrer(Path(sys.argv[2]))
-    loads = all_loads()
+    loads = all_loads(plan["longest_rest"])
     stuck: list[str] = []
     try:
         phases = stir(plan, loads, stirrer)
