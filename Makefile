@@ -83,6 +83,14 @@ bench-store: setup ## how large a store of a million rows is, and how quick to a
 	@PYTHONPATH=runners:analysis:tests:tests/analysis \
 		$(VENV)/bin/python tests/analysis/large_store.py $(BENCH_ARGS)
 
+.PHONY: bench-scale
+bench-scale: setup dev ## what 10 000 revisions take on up to 10 000 nodes, by a model (BENCH_ARGS='--revisions 1000')
+	@PYTHONPATH=runners:analysis:tests $(VENV)/bin/python -m scale $(BENCH_ARGS)
+
+.PHONY: scale-costs
+scale-costs: setup-tests dev kernel ## measure what that model is fed with, on this machine
+	@PYTHONPATH=runners:analysis:tests:tests/analysis $(VENV)/bin/python -m scale.measuring $(COSTS_ARGS)
+
 .PHONY: bench-functions
 bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
 	@$(SKBLAB) bench functions $(BENCH_ARGS)

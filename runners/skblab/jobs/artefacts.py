@@ -45,10 +45,12 @@ def pack(store: Store, wanted: Iterable[Artefact], reporter: Reporter) -> None:
 def take(store: Store, wanted: Iterable[Artefact], reporter: Reporter) -> None:
     """Have the cache of this machine hold entries, from the store where it lacks them."""
     for one in wanted:
-        cache.ensure(one.kind, one.key, reporter, _unpacked(store, one, reporter))
+        cache.ensure(one.kind, one.key, reporter, unpacked(store, one, reporter))
 
 
-def _unpacked(store: Store, one: Artefact, reporter: Reporter) -> Callable[[Path], None]:
+def unpacked(store: Store, one: Artefact, reporter: Reporter) -> Callable[[Path], None]:
+    """Return what fills a folder with an entry that the store has."""
+
     def unpack(folder: Path) -> None:
         file = found(store, one)
         if file is None:
