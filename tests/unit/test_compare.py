@@ -26,9 +26,9 @@ from skblab.bench.functions import Section, Symbols, named
 from skblab.compare import history, remote, running, sides, workload
 from skblab.compare.asked import Asked, fitting
 from skblab.compare.counting import DisturbedError, Line, NoFigureError, Shot, figure
-from skblab.compare.remote import Elsewhere
 from skblab.compare.running import Comparing
 from skblab.jobs.element import Result, Run
+from skblab.jobs.elsewhere import Elsewhere
 from skblab.jobs.model import Campaign, Task
 from skblab.jobs.packing import Packing
 from skblab.jobs.store import Store
@@ -909,7 +909,7 @@ def elsewhere(
         lab(count)
         monkeypatch.setattr(remote, "tools", lambda *_: ())
         monkeypatch.setattr("skblab.compare.remote.first.ensure", lambda _: Path("first-key"))
-        monkeypatch.setattr("skblab.compare.running.artefacts.pack", lambda *_: None)
+        monkeypatch.setattr("skblab.jobs.artefacts.pack", lambda *_: None)
         monkeypatch.setattr("skblab.jobs.artefacts.take", lambda *_: None)
         begun: list[str] = []
 
@@ -933,7 +933,7 @@ def elsewhere(
             yield Here({"compare": begin})
 
         store = Store.open(tmp_path / "store", make=True)
-        return Elsewhere(store, submitting, Packing()), begun
+        return Elsewhere(store, "slurm", submitting, Packing()), begun
 
     return make
 

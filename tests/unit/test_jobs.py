@@ -8,51 +8,33 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from here import Here
+from here import QUIET, Here, failing, finished, made, programs, tasks
 
 from skblab.jobs import artefacts, attempts, engine, slurm
 from skblab.jobs.campaign import Place, Stuck
-from skblab.jobs.element import Element, Result, Run, nothing
+from skblab.jobs.element import Element, Run, nothing
 from skblab.jobs.local import Local
 from skblab.jobs.model import TRIES, Artefact, Begun, Campaign, Record, Task
 from skblab.jobs.packing import Packing
 from skblab.jobs.slurm import Slurm
 from skblab.jobs.store import Store
-from skblab.jobs.submitter import Name, RefusedError, SubmitterError
+from skblab.jobs.submitter import Name, Queue, RefusedError, SubmitterError
 from skblab.lab import store as cache
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, Stopped, UsageError
 
-QUIET = Reporter(quiet=True)
-BOUNDS = Packing()
 Skblab = Callable[..., CompletedProcess[str]]
-COMMON = Campaign(kind="nothing", title="some tasks", again="./skblab jobs try", memory=100)
-
-
-def tasks(count: int, seconds: float = 60.0, **does: object) -> list[Task]:
-    return [
-        Task.model_validate({"key": f"{number:016x}", "seconds": seconds, "does": does})
-        for number in range(count)
-    ]
 
 
 @pytest.fixture
 def there(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store", make=True)
-
-
-def made(there: Store, some: Sequence[Task], common: Campaign = COMMON) -> Place:
-    return Place.make(there, common, some)
-
-
-def finished(place: Place, submitter: Here, bounds: Packing = BOUNDS) -> engine.Standing:
-    return engine.run(place, submitter, QUIET, bounds)
 
 
 def test_each_task_runs_once(there: Store) -> None:
@@ -93,25 +75,6 @@ def test_no_more_are_outstanding_than_may_be(there: Store) -> None:
     assert submitter.most <= 60 and max(submitter.submitted) == 20
     # Whole arrays while there are more than fit: no call for each that ends.
     assert len(submitter.submitted) <= 207 / 20 + 2
-
-
-def failing(times: int, error: Callable[[], BaseException]) -> Mapping[str, Callable[..., object]]:
-    """Tasks that fail so many times."""
-
-    @contextmanager
-    def begin(_: Campaign, __: Reporter) -> Iterator[Run]:
-        tried: dict[str, int] = {}
-
-        def run(task: Task, folder: Path) -> Result:
-            (folder / "console.log").write_text("what it said")
-            tried[task.key] = tried.get(task.key, 0) + 1
-            if tried[task.key] <= times:
-                raise error()
-            return {"tries": tried[task.key]}
-
-        yield run
-
-    return {"nothing": begin}
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -190,7 +153,7 @@ def test_failed_tasks_get_new_tries(there: Store) -> None:
 def test_a_signal_is_noted_with_its_try(there: Store) -> None:
     some = tasks(2)
     place = made(there, some)
-    array, _ = place.add([tuple(some)])
+    array, _ = place.add([tuple(some)], "slurm")
     kinds = failing(9, lambda: Stopped(signal.SIGTERM))
     with pytest.raises(Stopped):
         Element(place, array, 0, kinds).run(QUIET)  # type: ignore[arg-type]
@@ -204,7 +167,7 @@ def test_a_signal_at_the_end_is_the_time_limit(
 ) -> None:
     some = tasks(1)
     place = made(there, some)
-    place.add([tuple(some)])
+    place.add([tuple(some)], "slurm")
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 1))
     kinds = failing(9, lambda: Stopped(signal.SIGTERM))
     with pytest.raises(Stopped):
@@ -217,7 +180,7 @@ def test_a_result_that_cannot_be_kept_is_no_try(
 ) -> None:
     some = tasks(2)
     place = made(there, some)
-    place.add([tuple(some)])
+    place.add([tuple(some)], "slurm")
 
     def full(*_: object) -> bool:
         raise SkblabError("the disk is full")
@@ -249,7 +212,7 @@ def test_what_nodes_cannot_begin_is_said(there: Store) -> None:
         yield
 
     place = made(there, tasks(1))
-    place.add([tuple(tasks(1))])
+    place.add([tuple(tasks(1))], "slurm")
     with pytest.raises(SkblabError, match="root rights"):
         Element(place, 1, 0, {"nothing": begin}).run(QUIET)
     assert "root rights are needed" in place.why_stuck() and there.noted() == set()
@@ -257,7 +220,7 @@ def test_what_nodes_cannot_begin_is_said(there: Store) -> None:
 
 def test_a_kind_that_is_not_known_here(there: Store) -> None:
     place = made(there, tasks(1))
-    place.add([tuple(tasks(1))])
+    place.add([tuple(tasks(1))], "slurm")
     with pytest.raises(SkblabError, match="kind 'nothing'"):
         Element(place, 1, 0, {})
 
@@ -272,7 +235,9 @@ def test_only_one_submits(there: Store) -> None:
 
 def test_a_refusal_without_jobs_is_the_end(there: Store) -> None:
     class Refuses(Here):
-        def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
+        def submit(
+            self, place: Place, array: int, count: int, minutes: int, without: Collection[str] = ()
+        ) -> None:
             raise RefusedError("sbatch failed: Invalid partition")
 
     place = made(there, tasks(1))
@@ -283,10 +248,12 @@ def test_a_refusal_without_jobs_is_the_end(there: Store) -> None:
 
 def test_a_refusal_beside_jobs_is_only_for_now(there: Store) -> None:
     class Few(Here):
-        def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
+        def submit(
+            self, place: Place, array: int, count: int, minutes: int, without: Collection[str] = ()
+        ) -> None:
             if self.waiting:
                 raise RefusedError("sbatch failed: job submit limit")
-            super().submit(place, array, count, minutes)
+            super().submit(place, array, count, minutes, without)
 
     bounds = Packing(least=0, most=60, array=10, outstanding=100)
     assert len(finished(made(there, tasks(35)), Few(), bounds).done) == 35
@@ -298,11 +265,11 @@ def test_a_scheduler_that_is_away_is_asked_again(
     class Away(Here):
         asked = 0
 
-        def live(self, place: Place) -> Mapping[Name, str]:
+        def queue(self, place: Place) -> Queue:
             self.asked += 1
             if self.asked < 4:
                 raise SubmitterError("squeue failed: cannot contact slurm controller")
-            return super().live(place)
+            return super().queue(place)
 
     submitter = Away()
     assert len(finished(made(there, tasks(1)), submitter).done) == 1
@@ -346,14 +313,6 @@ def test_what_squeue_lists() -> None:
 def test_a_job_of_ours_without_an_index_is_said() -> None:
     with pytest.raises(SubmitterError, match="squeue printed"):
         slurm.parse("12|N/A|RUNNING|None|skblab-00000000000000aa-1\n")
-
-
-def programs(folder: Path, **scripts: str) -> Path:
-    folder.mkdir()
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
-    return folder
 
 
 def test_an_array_is_one_call_of_sbatch(
@@ -470,13 +429,15 @@ def test_local_elements_are_processes_that_end_with_it(there: Store) -> None:
     slow = tasks(2, seconds=601, sleep=600)
     slow = [task.model_copy(update={"key": task.key[::-1][:-1] + "f"}) for task in slow]
     place = made(there, slow)
-    array, minutes = place.add([(task,) for task in slow])
+    array, minutes = place.add([(task,) for task in slow], "local")
     local.submit(place, array, 2, minutes)
     deadline = time.monotonic() + 60
     while len(there.noted()) < 8 and time.monotonic() < deadline:
-        local.live(place)
+        local.queue(place)
         time.sleep(0.05)
-    assert local.cancel(place) == 2 and local.live(place) == {}
+    # A note is there before it is on the disk, and until then a signal finds no task.
+    time.sleep(1)
+    assert local.cancel(place) == 2 and local.queue(place) == Queue()
     for task in slow:
         assert "SIGTERM" in attempts.why(there, task.key, 1)
 

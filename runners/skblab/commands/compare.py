@@ -7,7 +7,6 @@ import contextlib
 import math
 import traceback
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,22 +17,18 @@ from skblab.bench import given
 from skblab.bench.functions import named as named_caches
 from skblab.commands.many import (
     MINUTES,
-    ON_HELP,
-    PANEL,
-    STORE_HELP,
     ElementMinutes,
-    On,
+    Jobs,
+    OnStoreOption,
     Sbatch,
-    bounds,
-    require,
-    submitting,
+    StoreOption,
+    elsewhere,
 )
+from skblab.commands.many import words as typed
 from skblab.commands.options import KERNEL, AsJson, FlavourName, complete_kernel, echo
 from skblab.compare import git_bisect, sides, workload
 from skblab.compare.asked import PACKETS, Asked, fitting, require_thousands
-from skblab.compare.remote import Elsewhere
 from skblab.compare.running import Comparing, NoKernelError
-from skblab.jobs.store import Store
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.reporter import Reporter, printer
@@ -161,23 +156,10 @@ def compare(
             "boot or support a workload; 255 if skblab cannot tell.",
         ),
     ] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help=f"{STORE_HELP} What it has is not measured again.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    on: Annotated[
-        On | None,
-        typer.Option(
-            "--on",
-            help=f"{ON_HELP} It needs --store. Default with --store: local.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    store: StoreOption = None,
+    on: OnStoreOption = None,
     sbatch: Sbatch = None,
+    jobs: Jobs = None,
     minutes: ElementMinutes = MINUTES,
     as_json: AsJson = False,
     as_markdown: Annotated[
@@ -205,7 +187,7 @@ def compare(
         most = MOST_SIDES if store is None else MOST_STORED_SIDES
         if len(names) > most:
             raise UsageError(f"compare: {len(names)} sides; expected at most {most}")
-        elsewhere = _elsewhere(store, on, sbatch, minutes)
+        place = elsewhere(store, on, sbatch, jobs, minutes)
         printed = [
             name
             for name, of in (("--json", as_json), ("--markdown", as_markdown), ("--csv", as_csv))
@@ -242,10 +224,7 @@ def compare(
             ("--packets", str(packets), str(PACKETS)),
         ):
             options += [option, text] if text != default else []
-        options += [] if store is None else ["--store", str(store)]
-        options += [] if on is None else ["--on", on]
-        options += [f"--sbatch={one}" for one in sbatch or []]
-        options += [] if minutes == MINUTES else ["--element-minutes", f"{minutes:g}"]
+        options += typed(place, on, sbatch, jobs, minutes)
         wanted = Asked(
             named,
             chosen,
@@ -261,7 +240,7 @@ def compare(
             f"{len(chosen)} workloads, {len(wanted.measured)} boots of each: about "
             f"{rough_time(wanted.seconds)} once the kernels are there"
         )
-        compared = Comparing(wanted, reporter, elsewhere)
+        compared = Comparing(wanted, reporter, place)
         try:
             folder, document = compared.recorded()
         except NoKernelError as error:
@@ -283,23 +262,6 @@ def compare(
             status = git_bisect.status(document, compared.boots(git_bisect.COMMIT))
         if status:
             raise typer.Exit(status)
-
-
-def _elsewhere(
-    store: Path | None, on: On | None, sbatch: list[str] | None, minutes: float
-) -> Elsewhere | None:
-    """Return where boots are counted, if not by this process; UsageError for what cannot be."""
-    if store is None:
-        for option, of in (("--on", on), ("--sbatch", sbatch)):
-            if of:
-                raise UsageError(
-                    f"{option}: expected --store with it, such as --store /shared/store"
-                )
-        return None
-    place = on or "local"
-    require(place, sbatch)
-    there = Store.open(store, make=True)
-    return Elsewhere(there, partial(submitting, place, sbatch), bounds(minutes))
 
 
 def _show(document: CompareDocument, page: Path) -> None:

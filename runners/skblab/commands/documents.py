@@ -320,10 +320,11 @@ class CampaignStatus(Closed):
 class JobsStatus(Closed):
     """What `skblab jobs status --json` prints; `squeue`: whether the cluster was asked."""
 
-    schema_name: Literal["skblab.jobs/1"] = "skblab.jobs/1"
+    schema_name: Literal["skblab.jobs/2"] = "skblab.jobs/2"
     store: Path
     squeue: bool
     campaigns: tuple[CampaignStatus, ...]
+    damaged: dict[str, str] = Field(description="campaigns that cannot be read, and why")
 
 
 # By command, what `--json` prints: the name of its schema in results-schema/, and the model.

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,26 +14,29 @@ from rich.table import Table
 from skblab.commands.documents import CampaignStatus, JobsStatus
 from skblab.commands.many import (
     MINUTES,
+    PANEL,
     STORE_HELP,
     ElementMinutes,
-    On,
+    Jobs,
     OnOption,
     Sbatch,
     bounds,
+    elsewhere,
     require,
     submitting,
+    words,
 )
 from skblab.commands.options import AsJson, echo
-from skblab.jobs import attempts, engine, slurm
+from skblab.jobs import engine, slurm
 from skblab.jobs.campaign import Place
-from skblab.jobs.engine import Standing
-from skblab.jobs.model import Campaign, Task
+from skblab.jobs.engine import Known, Standing
+from skblab.jobs.model import Campaign, Engine, Task
 from skblab.jobs.slurm import Slurm
 from skblab.jobs.store import Store
-from skblab.jobs.submitter import RUNNING, Name, SubmitterError
+from skblab.jobs.submitter import RUNNING, Name, Queue, SubmitterError
 from skblab.lab.reporter import Reporter, printer
 from skblab.lab.store import digest
-from skblab_analysis.base.errors import EXIT_NO, UsageError
+from skblab_analysis.base.errors import EXIT_NO, SkblabError, UsageError
 
 jobs = typer.Typer(
     help="Look at tasks that run on a cluster or on this machine, and go on with them.\n\n"
@@ -66,6 +71,7 @@ def try_(
         float, typer.Option(min=0, max=3600, help="Take each task to last so many seconds.")
     ] = 60.0,
     sbatch: Sbatch = None,
+    at_once: Jobs = None,
     minutes: ElementMinutes = MINUTES,
 ) -> None:
     """Run tasks that do nothing: does the cluster run them, and is the folder shared?
@@ -74,15 +80,19 @@ def try_(
 
     Example: `skblab jobs try /shared/store --on slurm`
     """
-    require(on, sbatch)
-    there = Store.open(store, make=True)
+    place = elsewhere(store, on, sbatch, at_once, minutes)
+    assert place is not None
+    there = place.store
+    _, _, *options = words(place, on, sbatch, at_once, minutes)
+    figures = ["--tasks", f"{tasks}", "--seconds", f"{seconds:g}", "--estimate", f"{estimate:g}"]
     campaign = Campaign(
         kind="nothing",
         title=f"{tasks} tasks that do nothing",
-        again=f"./skblab jobs try {store} --on {on} --tasks {tasks}",
+        again=shlex.join(["./skblab", "jobs", "try", str(there.path), *figures, *options]),
         memory=TRY_MEMORY,
+        on=on,
     )
-    number = sum(place.campaign().kind == "nothing" for place in Place.all(there))
+    number = len(Place.all(there))
     made = [
         Task(
             key=digest(["nothing", str(number), str(one)]),
@@ -91,8 +101,7 @@ def try_(
         )
         for one in range(tasks)
     ]
-    place = Place.make(there, campaign, made)
-    if _go_on(place, on, sbatch, minutes):
+    if _go_on(Place.make(there, campaign, made), on, sbatch, at_once, minutes):
         raise typer.Exit(EXIT_NO)
 
 
@@ -100,19 +109,31 @@ def try_(
 def status(store: StoreName, as_json: AsJson = False) -> None:
     """Print how each campaign stands, by the shared folder and one call of squeue.
 
+    The exit status is 1 if a campaign cannot be read.
+
     Example: `skblab jobs status /shared/store`
     """
     there = Store.open(store)
     listed, why = _listed()
-    found = []
+    found, damaged, known = [], {}, Known()
     for place in Place.all(there):
-        live = listed.get(place.id, {})
-        standing = engine.look(place, place.tasks(), live)
-        found.append(_status(place, standing))
-    document = JobsStatus(store=there.path, squeue=not why, campaigns=tuple(found))
+        others = {id_: tuple(names) for id_, names in listed.items() if id_ != place.id}
+        queue = Queue(listed.get(place.id, {}), others)
+        try:
+            found.append(_status(place, engine.look(place, place.tasks(), queue, known)))
+        except SkblabError as error:
+            damaged[place.id] = str(error)
+    document = JobsStatus(store=there.path, squeue=not why, campaigns=tuple(found), damaged=damaged)
     if as_json:
         echo(document)
-        return
+    else:
+        _show(document, why)
+    if damaged:
+        raise typer.Exit(EXIT_NO)
+
+
+def _show(document: JobsStatus, why: str) -> None:
+    """Print how campaigns stand; `why` nobody knows which elements there are, if so."""
     table = Table(box=None, pad_edge=False)
     for title in ("campaign", "tasks", "done", "failed", "elements"):
         number = title in ("tasks", "done", "failed")
@@ -128,8 +149,10 @@ def status(store: StoreName, as_json: AsJson = False) -> None:
     console = printer()
     console.print(table)
     for one in document.campaigns:
-        for key, why in one.failed.items():
-            console.print(f"{one.campaign}: {key} failed: {why}", markup=False, soft_wrap=True)
+        for key, reason in one.failed.items():
+            console.print(f"{one.campaign}: {key} failed: {reason}", markup=False, soft_wrap=True)
+    for line in _damaged(document.damaged):
+        console.print(line, markup=False, soft_wrap=True)
     if why:
         Reporter().say(f"which elements run on a cluster is unknown: {why}")
 
@@ -138,30 +161,50 @@ def status(store: StoreName, as_json: AsJson = False) -> None:
 def resume(
     store: StoreName,
     name: CampaignName = None,
-    on: OnOption = "local",
+    on: Annotated[
+        Engine | None,
+        typer.Option(
+            "--on",
+            help="Run the tasks on this machine (local) or on a cluster (slurm). Default: where "
+            "the campaign was submitted to last.",
+            rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="Give tasks that have failed three new tries.")
     ] = False,
     sbatch: Sbatch = None,
+    at_once: Jobs = None,
     minutes: ElementMinutes = MINUTES,
 ) -> None:
     """Submit the tasks that have no result and do not run, and wait for all.
 
     Then repeat the command that made them: it finds all results. The exit status is 1 if a task
-    has failed three times.
+    has failed, or a campaign cannot be read.
 
-    Example: `skblab jobs resume /shared/store --on slurm`
+    Example: `skblab jobs resume /shared/store`
     """
-    require(on, sbatch)
+    if on is not None:
+        require(on, sbatch, at_once)
     there = Store.open(store)
     there.sweep()
-    bad = False
+    bad, damaged = False, {}
     for place in [Place.find(there, name)] if name else Place.all(there):
-        if failed:
-            for key in engine.look(place, place.tasks(), {}).failed:
-                attempts.forget_all(there, key)
-        bad |= _go_on(place, on, sbatch, minutes)
-    if bad:
+        try:
+            place.campaign()
+            chosen = on or place.engine()
+            standing = engine.look(place, place.tasks(), Queue())
+        except SkblabError as error:
+            damaged[place.id] = str(error)
+            continue
+        if standing.over and not (failed and standing.failed):
+            bad |= _told(place, standing)
+        else:
+            bad |= _go_on(place, chosen, sbatch, at_once, minutes, again=failed)
+    for line in _damaged(damaged):
+        Reporter().say(line)
+    if bad or damaged:
         raise typer.Exit(EXIT_NO)
 
 
@@ -206,11 +249,32 @@ def _status(place: Place, standing: Standing) -> CampaignStatus:
     )
 
 
-def _go_on(place: Place, on: On, sbatch: list[str] | None, minutes: float) -> bool:
+def _damaged(found: dict[str, str]) -> Iterator[str]:
+    for id_, why in found.items():
+        yield f"campaign {id_} is damaged: {why}; delete its folder, then give its command again"
+
+
+def _go_on(
+    place: Place,
+    on: Engine,
+    sbatch: list[str] | None,
+    at_once: int | None,
+    minutes: float,
+    *,
+    again: bool = False,
+) -> bool:
     """Have a campaign's tasks run; return whether one has failed."""
-    reporter, campaign = Reporter(), place.campaign()
-    with submitting(on, sbatch, campaign.memory, place) as submitter:
-        standing = engine.run(place, submitter, reporter, bounds(minutes), campaign.title)
+    campaign = place.campaign()
+    with submitting(on, sbatch, at_once, campaign.memory, place) as submitter:
+        standing = engine.run(
+            place, submitter, Reporter(), bounds(minutes), campaign.title, again=again
+        )
+    return _told(place, standing)
+
+
+def _told(place: Place, standing: Standing) -> bool:
+    """Print how a campaign that is over stands; return whether a task has failed."""
+    reporter = Reporter()
     for key, why in standing.failed.items():
         reporter.say(f"{key} failed: {why}")
     hosts: dict[str, int] = {}

@@ -8,9 +8,9 @@ counted, another one takes from the store: a base is counted once for many revis
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,8 @@ from skblab.compare.asked import SECONDS, Asked
 from skblab.compare.counting import FEWER, TURNS, Counting, NoFigureError, Shot
 from skblab.compare.instrument import instrument
 from skblab.compare.workload import Workload
-from skblab.jobs.campaign import Place
 from skblab.jobs.element import Result, Run
 from skblab.jobs.model import Artefact, Campaign, Task
-from skblab.jobs.packing import Packing
-from skblab.jobs.store import Store
-from skblab.jobs.submitter import Submitter
 from skblab.knobs.values import Knobs
 from skblab.lab import labroot, paths
 from skblab.lab.guest import first
@@ -91,15 +87,6 @@ class Counted(Closed):
     up: bool = True
     environment: Environment | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """Where tasks run: the store, who submits them, and the bounds of elements."""
-
-    store: Store
-    submitting: Callable[[int, Place], AbstractContextManager[Submitter]]
-    bounds: Packing
 
 
 def campaign(asked: Asked, counts: Mapping[str, str], root: LabRoot) -> Campaign:

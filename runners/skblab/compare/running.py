@@ -18,10 +18,9 @@ from skblab.compare import history, remote, stored
 from skblab.compare.asked import Asked
 from skblab.compare.counting import Counting, NoFigureError, Shot
 from skblab.compare.instrument import instrument
-from skblab.compare.remote import Counted, Elsewhere, Wanted
+from skblab.compare.remote import Counted, Wanted
 from skblab.compare.workload import Workload
-from skblab.jobs import artefacts, engine
-from skblab.jobs.campaign import Place
+from skblab.jobs.elsewhere import Elsewhere
 from skblab.jobs.model import Task
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
@@ -204,29 +203,13 @@ class Comparing:
 
     def _measure_elsewhere(self, elsewhere: Elsewhere) -> None:
         """Have all boots counted that the store does not have, and take them from there."""
-        store = elsewhere.store
         counts = remote.counting_with(self.root, self.reporter)
         common = remote.campaign(self.asked, counts, self.root)
         own = remote.tools(self.root, self.reporter)
         common = common.model_copy(update={"artefacts": (*common.artefacts, *own)})
         wanted = remote.tasks(self.asked, counts, self.kernels)
-        # Two sides may be the same.
-        all_tasks = {task.key: task for task in wanted.values()}
-        recorded = store.recorded()
-        left = [task for task in all_tasks.values() if task.key not in recorded]
-        if left:
-            needed = dict.fromkeys(
-                (*common.artefacts, *(of for one in left for of in one.artefacts))
-            )
-            artefacts.pack(store, needed, self.reporter)
-        place = Place.make(store, common, list(all_tasks.values()))
-        self.reporter.say(
-            f"campaign {place.id}: {len(all_tasks) - len(left)} of {len(all_tasks)} boots are in "
-            f"the store; see ./skblab jobs status {store.path}"
-        )
-        with elsewhere.submitting(common.memory, place) as submitter:
-            bounds = elsewhere.bounds
-            standing = engine.run(place, submitter, self.reporter, bounds, "counting")
+        all_tasks = list(wanted.values())
+        standing = elsewhere.run(common, all_tasks, self.reporter, "counting", "boots")
         for name, task in wanted.items():
             self._take(name, task, elsewhere, standing.failed.get(task.key, ""))
 

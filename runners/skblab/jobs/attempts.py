@@ -6,14 +6,14 @@ A try is noted before it begins. So one whose node dies counts, and so does one 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from skblab.jobs.model import TRIES, Begun, Ended
 from skblab.jobs.store import Store, put_new
 from skblab_analysis.base.checked import read
 from skblab_analysis.base.disk import now
 
-END = ".end"
+END, FINAL = ".end", ".final"
 
 
 def begin(store: Store, key: str, note: Begun) -> int | None:
@@ -24,15 +24,15 @@ def begin(store: Store, key: str, note: Begun) -> int | None:
     return None
 
 
-def end(store: Store, key: str, number: int, why: str) -> None:
-    """Note why a try gave no record."""
+def end(store: Store, key: str, number: int, why: str, *, final: bool = False) -> None:
+    """Note why a try gave no record; after a `final` one there is no other."""
     note = Ended(why=why, ended=now().isoformat())
-    put_new(store.attempt_file(key, number, END), note.model_dump_json() + "\n")
+    put_new(store.attempt_file(key, number, FINAL if final else END), note.model_dump_json() + "\n")
 
 
 def forget(store: Store, key: str, number: int) -> None:
     """Take a try back: it was none of the task's that it gave nothing."""
-    for suffix in (END, ""):
+    for suffix in (FINAL, END, ""):
         store.attempt_file(key, number, suffix).unlink(missing_ok=True)
 
 
@@ -52,10 +52,26 @@ def over(noted: Collection[str], key: str) -> bool:
     return all(f"{key}.{number}{END}" in noted for number in range(1, TRIES + 1))
 
 
+def final(noted: Collection[str], key: str) -> int:
+    """Return the number of the try after which there is no other; 0 if none said so."""
+    return max(
+        (number for number in range(1, TRIES + 1) if f"{key}.{number}{FINAL}" in noted), default=0
+    )
+
+
 def why(store: Store, key: str, number: int) -> str:
     """Return why a try gave nothing."""
-    file = store.attempt_file(key, number, END)
-    if file.is_file():
-        return read(Ended, file, "the note of a try").why
+    for suffix in (FINAL, END):
+        file = store.attempt_file(key, number, suffix)
+        if file.is_file():
+            return read(Ended, file, "the note of a try").why
     begun = read(Begun, store.attempt_file(key, number), "the note of a try")
     return f"{begun.host} gave no further word: the node died, or the job was killed"
+
+
+def hosts(store: Store, key: str) -> Iterator[str]:
+    """Yield the nodes on which tries of a task gave nothing, the first try's first."""
+    for number in range(1, TRIES + 1):
+        file = store.attempt_file(key, number)
+        if file.is_file():
+            yield read(Begun, file, "the note of a try").host

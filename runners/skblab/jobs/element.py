@@ -23,7 +23,7 @@ from skblab.jobs.campaign import Place, Stuck
 from skblab.jobs.model import Begun, Campaign, Record, Task
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.disk import now
-from skblab_analysis.base.errors import EXIT_SIGNAL, SkblabError, Stopped, one_line
+from skblab_analysis.base.errors import EXIT_SIGNAL, SkblabError, Stopped, one_line, os_trouble
 
 Result = dict[str, JsonValue]
 # Runs one task; its files go to a folder of its own, which is kept if there is no result.
@@ -35,14 +35,19 @@ Kinds = Mapping[str, Begin]
 LATE_SECONDS = 5
 
 
+class FinalError(SkblabError):
+    """A task gives nothing, and no other try would, on whatever node."""
+
+
 @contextmanager
 def nothing(campaign: Campaign, _: Reporter) -> Iterator[Run]:
     """Begin tasks that take `sleep` seconds, none if it is not said, and give nothing."""
 
     def run(task: Task, folder: Path) -> Result:
         time.sleep(float(str(task.does.get("sleep", 0))))
-        if why := task.does.get("fails"):
-            raise SkblabError(str(why))
+        for word, kind in (("fails", SkblabError), ("never", FinalError)):
+            if why := task.does.get(word):
+                raise kind(str(why))
         return {}
 
     yield run
@@ -77,7 +82,7 @@ class Element:
         self.until = time.monotonic() + left
 
     def run(self, reporter: Reporter) -> None:
-        """Run all tasks that have no record; a task that fails is tried again in the end.
+        """Run all tasks that have no record; one that fails is tried again in another element.
 
         SkblabError if nothing can be run or kept here.
         """
@@ -87,8 +92,8 @@ class Element:
         try:
             artefacts.take(self.place.store, self.campaign.artefacts, reporter)
             with self.begin(self.campaign, reporter) as run:
-                while left:
-                    left = [task for task in left if self._failed(task, run, reporter)]
+                for task in left:
+                    self._run(task, run, reporter)
         except SkblabError as error:
             what = Stuck(host=name_of_node(), why=str(error))
             self.place.stuck(self.array, self.index, what)
@@ -97,12 +102,17 @@ class Element:
     def _there(self, task: Task) -> bool:
         return self.place.store.record_file(task.key).is_file()
 
-    def _failed(self, task: Task, run: Run, reporter: Reporter) -> bool:
-        """Run a task if it may be; return whether it may be tried again."""
-        store = self.place.store
+    def _run(self, task: Task, run: Run, reporter: Reporter) -> None:
+        """Run a task if it may be, and put its result."""
         if self._there(task):
-            return False
-        artefacts.take(store, task.artefacts, reporter)
+            return
+        artefacts.take(self.place.store, task.artefacts, reporter)
+        # What this node lacks is no try of the task's.
+        with _scratch(reporter) as scratch:
+            self._try(task, run, scratch, reporter)
+
+    def _try(self, task: Task, run: Run, scratch: Path, reporter: Reporter) -> None:
+        store = self.place.store
         note = Begun(
             host=name_of_node(),
             job=name_of_job(),
@@ -113,24 +123,23 @@ class Element:
         )
         number = attempts.begin(store, task.key, note)
         if number is None:
-            return False
+            return
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="skblab-task-") as scratch:
-            try:
-                result = run(task, Path(scratch))
-            except Stopped as stopped:
-                attempts.end(store, task.key, number, self._why(stopped))
-                raise
-            except Exception as error:
-                # Also a fault of ours costs no other task.
-                if not isinstance(error, SkblabError):
-                    traceback.print_exc()
-                why = one_line(f"{type(error).__name__}: {error}")
-                why = str(error) if isinstance(error, SkblabError) else why
-                reporter.say(f"{task.key}, try {number}: {why}")
-                attempts.end(store, task.key, number, why)
-                self._keep(task, number, Path(scratch))
-                return True
+        try:
+            result = run(task, scratch)
+        except Stopped as stopped:
+            attempts.end(store, task.key, number, self._why(stopped))
+            raise
+        except Exception as error:
+            # Also a fault of ours costs no other task.
+            if not isinstance(error, SkblabError):
+                traceback.print_exc()
+            why = one_line(f"{type(error).__name__}: {error}")
+            why = str(error) if isinstance(error, SkblabError) else why
+            reporter.say(f"{task.key}, try {number}: {why}")
+            self._keep(task, number, scratch, reporter)
+            attempts.end(store, task.key, number, why, final=isinstance(error, FinalError))
+            return
         record = Record(
             key=task.key,
             kind=self.campaign.kind,
@@ -148,7 +157,6 @@ class Element:
             # A full disk is no fault of the task's.
             attempts.forget(store, task.key, number)
             raise
-        return False
 
     def _why(self, stopped: Stopped) -> str:
         if time.monotonic() > self.until - LATE_SECONDS:
@@ -156,7 +164,31 @@ class Element:
         name = signal.Signals(stopped.exit_code - EXIT_SIGNAL).name
         return f"stopped by {name}: preempted, cancelled, or beyond a time limit"
 
-    def _keep(self, task: Task, number: int, scratch: Path) -> None:
-        if any(scratch.iterdir()):
-            kept = self.place.store.logs(task.key, number)
-            shutil.copytree(scratch, kept, dirs_exist_ok=True)
+    def _keep(self, task: Task, number: int, scratch: Path, reporter: Reporter) -> None:
+        """Keep what a try has left to read, as far as it can be copied."""
+        kept = self.place.store.logs(task.key, number)
+        try:
+            if any(scratch.iterdir()):
+                shutil.copytree(scratch, kept, symlinks=True, dirs_exist_ok=True)
+        except shutil.Error as error:
+            # Of each file that is not there: the rest is.
+            whys = "; ".join(f"{file}: {why}" for file, _, why in error.args[0])
+            reporter.say(f"not all is kept in {kept}: {one_line(whys)}")
+        except OSError as error:
+            reporter.say(f"nothing is kept in {kept}: {os_trouble(error)}")
+
+
+@contextmanager
+def _scratch(reporter: Reporter) -> Iterator[Path]:
+    """Yield a folder for a task; SkblabError if this node has no room for one."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="skblab-task-"))
+    except OSError as error:
+        raise SkblabError(f"cannot make a folder for a task: {os_trouble(error)}") from error
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            reporter.say(f"cannot remove {folder}: {os_trouble(error)}")

@@ -6,12 +6,14 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skblab.jobs import slurm
 from skblab.jobs.campaign import Place
-from skblab.jobs.submitter import RUNNING, Name, command
+from skblab.jobs.model import Engine
+from skblab.jobs.submitter import RUNNING, Name, Queue, command
 
 # As Slurm's KillWait: for a guest to be ended, and a try to be noted.
 KILL_SECONDS = 30.0
@@ -36,12 +38,20 @@ class Local:
 
     at_once: int
     poll: float = 0.5
+    on: Engine = "local"
     _waiting: dict[Name, _Waiting] = field(default_factory=dict)
     _order: deque[Name] = field(default_factory=deque)
     _running: dict[Name, _Running] = field(default_factory=dict)
 
-    def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
-        """Have them wait for their turn."""
+    def ready(self, place: Place) -> None:
+        """Raise UsageError if a cluster may still run elements of a campaign."""
+        if place.engines() - {self.on}:
+            slurm.require_none(place)
+
+    def submit(
+        self, place: Place, array: int, count: int, minutes: int, without: Collection[str] = ()
+    ) -> None:
+        """Have them wait for their turn. There is no other node, whatever is to be `without`."""
         for index in range(count):
             name = (array, index)
             call = ["setpriv", "--pdeathsig", "KILL", "--", *command(place, array), str(index)]
@@ -49,10 +59,11 @@ class Local:
             self._order.append(name)
         self._go_on()
 
-    def live(self, place: Place) -> Mapping[Name, str]:
+    def queue(self, place: Place) -> Queue:
         """Start those whose turn has come; return all that are not over."""
         self._go_on()
-        return {**dict.fromkeys(self._waiting, "waiting"), **dict.fromkeys(self._running, RUNNING)}
+        waiting = dict.fromkeys(self._waiting, "waiting")
+        return Queue({**waiting, **dict.fromkeys(self._running, RUNNING)})
 
     def cancel(self, place: Place) -> int:
         """End all, with time for each to note it."""

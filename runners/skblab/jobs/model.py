@@ -13,6 +13,8 @@ KEY = r"^[0-9a-f]{16,64}$"
 KeyName = Annotated[str, Field(pattern=KEY)]
 # How often a task may begin.
 TRIES = 3
+# Who runs elements.
+Engine = Literal["local", "slurm"]
 
 
 class Artefact(Closed):
@@ -61,7 +63,10 @@ class Begun(Closed):
 
 
 class Ended(Closed):
-    """`attempts/KE/KEY.N.end`: that attempt gave no record, and why."""
+    """`attempts/KE/KEY.N.end`: that attempt gave no record, and why.
+
+    `KEY.N.final` is the same of the last attempt: the task itself says that no other helps.
+    """
 
     schema_name: Literal["skblab.task-ended/1"] = "skblab.task-ended/1"
     why: str
@@ -76,6 +81,7 @@ class Campaign(Closed):
     title: str
     again: str = Field(description="the command that asks for it")
     memory: int = Field(ge=1, description="MiB of a task")
+    on: Engine = Field(default="local", description="the engine that it was first meant for")
     artefacts: tuple[Artefact, ...] = ()
     context: dict[str, JsonValue] = Field(
         default_factory=dict, description="what all of its tasks take"
@@ -86,3 +92,4 @@ class StoreMark(Closed):
     """`skblab-store.json`: the folder is a store, of this version."""
 
     schema_name: Literal["skblab.store/1"] = "skblab.store/1"
+    id: str = Field(default="", description="tells it from other stores; older ones have none")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skblab.jobs.model import Task
 
@@ -18,6 +18,8 @@ from skblab.jobs.model import Task
 LEAST, MOST = 600.0, 1800.0
 # Slurm's default MaxArraySize is 1001, and its MaxJobCount 10 000 for all users together.
 ARRAY, OUTSTANDING = 1000, 5000
+# Elements for each process of this machine: all end at nearly the same time.
+SHARES = 4
 # Beside twice the estimate: a node that unpacks the lab root, and a guest that hangs.
 SPARE_MINUTES = 30
 
@@ -32,6 +34,12 @@ class Packing:
     most: float = MOST
     array: int = ARRAY
     outstanding: int = OUTSTANDING
+
+
+def for_cpus(packing: Packing, tasks: Sequence[Task], at_once: int) -> Packing:
+    """Return the bounds that give each of `at_once` processes some elements of these tasks."""
+    share = sum(task.seconds for task in tasks) / (SHARES * at_once)
+    return replace(packing, least=min(packing.least, share))
 
 
 def elements(tasks: Sequence[Task], packing: Packing = Packing()) -> list[Element]:

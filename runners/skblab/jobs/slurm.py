@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Elements on a cluster, by plain sbatch, squeue and scancel: no accounting is needed.
+"""Elements on a cluster, by plain sbatch, squeue, sinfo and scancel: no accounting is needed.
 
 An array's job is named by campaign and number. So it is found again by squeue, also by a client
 that never saw its number, since the one before was killed.
@@ -13,11 +13,19 @@ import shlex
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from skblab.jobs.campaign import Place
-from skblab.jobs.submitter import RUNNING, Name, RefusedError, SubmitterError, command
+from skblab.jobs.model import Engine
+from skblab.jobs.submitter import (
+    RUNNING,
+    Name,
+    Queue,
+    RefusedError,
+    SubmitterError,
+    command,
+)
 from skblab_analysis.base.errors import UsageError, one_line
 
 # Of a call: slurmctld answers within MessageTimeout, 10 s unless configured, and tries go on.
@@ -53,6 +61,17 @@ _COMMANDS = ("sbatch", "squeue", "scancel")
 _HIDES = "SQUEUE_"
 # Options of sbatch by which elements would not be found again, or not run.
 OURS = ("--job-name", "-J", "--array", "-a", "--clusters", "-M", "--wrap", "--output", "-o")
+# What sbatch says where a user may have no more jobs now.
+_LIMIT = re.compile(r"submit.*limit|MaxSubmit|MaxJob|QOS policy", re.IGNORECASE)
+# And where an array is longer than MaxArraySize, or no node is left that may run a job.
+_TOO_LONG = "Invalid job array specification"
+_NO_NODE = re.compile(
+    r"node configuration is not available|Invalid node name|node count specification",
+    re.IGNORECASE,
+)
+_MOST = re.compile(r"^MaxArraySize\s*=\s*(\d+)", re.MULTILINE)
+# States of nodes that run jobs, or may soon.
+_UP = frozenset(("idle", "mixed", "allocated", "completing", "planned"))
 # Reasons of waiting that end by themselves.
 _USUAL = frozenset(("None", "Resources", "Priority", "BeginTime", "Dependency"))
 
@@ -107,24 +126,57 @@ class Slurm:
     memory: int
     options: Sequence[str] = ()
     poll: float = 10.0
-    calls: int = 0
+    on: Engine = "slurm"
+    at_once: int | None = None
 
-    def submit(self, place: Place, array: int, count: int, minutes: int) -> None:
-        """Submit an array by one call of sbatch."""
-        call = [
+    def ready(self, place: Place) -> None:
+        """Nothing: what squeue lists is all, for elements of this machine end with their client."""
+
+    def submit(
+        self, place: Place, array: int, count: int, minutes: int, without: Collection[str] = ()
+    ) -> None:
+        """Submit an array by one call of sbatch; by another one if it is too picky."""
+        script = f'#!/bin/sh\nexec {shlex.join(command(place, array))} "$SLURM_ARRAY_TASK_ID"\n'
+        call = self._call(place, array, count, minutes)
+        if without and self._others(without):
+            try:
+                _run([*call, f"--exclude={','.join(sorted(without))}", *self.options], script)
+                return
+            except RefusedError as error:
+                if not _NO_NODE.search(str(error)):
+                    raise _explained(error, count) from error
+        try:
+            _run([*call, *self.options], script)
+        except RefusedError as error:
+            raise _explained(error, count) from error
+
+    def _call(self, place: Place, array: int, count: int, minutes: int) -> list[str]:
+        return [
             *("sbatch", "--parsable", f"--job-name=skblab-{place.id}-{array}"),
             *(f"--array=0-{count - 1}", "--ntasks=1", "--cpus-per-task=1"),
             *(f"--mem={self.memory}", f"--time={minutes}", "--requeue", "--chdir=/"),
             *("--open-mode=append", f"--output={_plain(place.log)}/{array:04}-%a.txt"),
-            *self.options,
         ]
-        script = f'#!/bin/sh\nexec {shlex.join(command(place, array))} "$SLURM_ARRAY_TASK_ID"\n'
-        self.calls += 1
-        _run(call, script)
 
-    def live(self, place: Place) -> Mapping[Name, str]:
-        """Return what squeue lists of a campaign."""
-        return {name: one.state for name, one in look().get(place.id, {}).items()}
+    def _others(self, without: Collection[str]) -> bool:
+        """Tell whether nodes are up beside these, in the user's partition if there is one.
+
+        Else a job would wait for a node that is down, or for ever.
+        """
+        partition = [
+            f"--partition={option.partition('=')[2] or option[2:]}"
+            for option in self.options
+            if option.startswith(("--partition=", "-p"))
+        ]
+        lines = _run(["sinfo", "--noheader", "--Node", "--format=%N %T", *partition]).splitlines()
+        nodes = dict(line.split()[:2] for line in lines if line.strip())
+        return any(state in _UP for node, state in nodes.items() if node not in without)
+
+    def queue(self, place: Place) -> Queue:
+        """Return what squeue lists of a campaign, and of the user's others."""
+        found = look()
+        live = {name: one.state for name, one in found.pop(place.id, {}).items()}
+        return Queue(live, {id_: tuple(names) for id_, names in found.items()})
 
     def cancel(self, place: Place) -> int:
         """End all elements of a campaign by scancel."""
@@ -132,6 +184,46 @@ class Slurm:
         if jobs := sorted({str(one.job) for one in listed.values()}):
             _run(["scancel", *jobs])
         return len(listed)
+
+
+def require_none(place: Place) -> None:
+    """Raise UsageError if the cluster has elements of a campaign, or nobody knows."""
+    where = f"{shlex.quote(str(place.store.path))} {place.id}"
+    try:
+        require()
+        listed = look().get(place.id, {})
+    except (UsageError, SubmitterError) as error:
+        raise UsageError(
+            f"campaign {place.id}: it was submitted to a cluster, and whether its jobs run is "
+            f"unknown ({error}); go on with --on slurm where that cluster is; if it is gone, "
+            f"delete {place.arrays}"
+        ) from error
+    if listed:
+        raise UsageError(
+            f"campaign {place.id}: the cluster has {len(listed)} of its elements; go on with: "
+            f"./skblab jobs resume {where} --on slurm; or end them: ./skblab jobs cancel {where}"
+        )
+
+
+def _explained(error: RefusedError, count: int) -> RefusedError:
+    """Return what a refusal means for whoever has submitted an array of so many elements."""
+    said = str(error)
+    if _TOO_LONG not in said:
+        return RefusedError(said, limit=bool(_LIMIT.search(said)))
+    try:
+        found = _MOST.search(_run(["scontrol", "show", "config"]))
+    except SubmitterError:
+        found = None
+    # The highest index is MaxArraySize - 1, and so many are 0 to that.
+    most = int(found[1]) if found else None
+    if most is None or not 0 < most < count:
+        return RefusedError(
+            f"{said}: an array of {count} elements; see MaxArraySize of `scontrol show config`, "
+            "and options of --sbatch"
+        )
+    return RefusedError(
+        f"the cluster takes {most} elements an array (MaxArraySize), and not {count}", most=most
+    )
 
 
 def _plain(path: object) -> str:

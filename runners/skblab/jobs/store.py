@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import socket
@@ -94,6 +95,15 @@ def _refused(file: Path, error: OSError) -> NoReturn:
     raise SkblabError(f"cannot write {file}: {error.strerror}") from error
 
 
+def _absolute(path: Path) -> Path:
+    """Return a path from the root on, by the names that the user's shell has for this folder."""
+    here = Path(os.environ.get("PWD", ""))
+    with contextlib.suppress(OSError):
+        if here.is_absolute() and here.samefile("."):
+            return here / path
+    return path.absolute()
+
+
 def _there(file: Path) -> Path:
     return next(folder for folder in file.parents if folder.is_dir())
 
@@ -103,14 +113,17 @@ class Store:
     """A shared folder; `open` one."""
 
     path: Path
+    # Tells its campaigns from those of other stores.
+    id: str = ""
 
     @classmethod
     def open(cls, folder: Path, *, make: bool = False) -> Store:
         """Return the store in a folder; `make` one where there is nothing yet.
 
-        UsageError if the folder is none, or one of a version that this skblab does not know.
+        UsageError if the folder is none, or one of a version that this skblab does not know. Its
+        path is as the user names it: where a link leads may be another place on each machine.
         """
-        folder = folder.expanduser().resolve()
+        folder = _absolute(folder.expanduser())
         mark = folder / MARK
         if not mark.is_file():
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -121,9 +134,15 @@ class Store:
                 raise UsageError(
                     f"{folder}: there is no store; make one with: skblab jobs try {folder}"
                 )
-            put_new(mark, StoreMark().model_dump_json() + "\n")
-        read(StoreMark, mark, "the mark of a store")
-        return cls(folder)
+            put_new(mark, StoreMark(id=uuid.uuid4().hex).model_dump_json() + "\n")
+        return cls(folder, read(StoreMark, mark, "the mark of a store").id)
+
+    @contextlib.contextmanager
+    def submitting(self) -> Iterator[None]:
+        """Be the only one who submits: what is outstanding is counted, and more is added."""
+        with (self.path / "lock").open("a") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
 
     def _file(self, kind: str, key: str, suffix: str) -> Path:
         return self.path / kind / key[:2] / f"{key}{suffix}"
