@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from skblab.jobs import attempts
-from skblab.jobs.model import Record
+from skblab.jobs.campaign import Place
+from skblab.jobs.model import Campaign, Record, Task
 from skblab.jobs.store import Store
 from slurm_cluster import NODES, Cluster, cluster
 from waiting import PATIENCE, until
@@ -111,7 +112,7 @@ def test_a_client_that_is_killed_loses_nothing(
 ) -> None:
     """What it submitted goes on, and the next client submits nothing of it again."""
     store = tmp_path / "store"
-    words = ("--tasks", "16", "--seconds", "5", "--estimate", "300")
+    words = ("--tasks", "16", "--seconds", "15", "--estimate", "300")
     with client(slurm, *tried(store, *words)) as process:
         until("a task begins", PATIENCE, lambda: begun(store))
         process.send_signal(signal.SIGKILL)
@@ -119,10 +120,13 @@ def test_a_client_that_is_killed_loses_nothing(
     assert there(store) < 16
     one = status(skblab, slurm, store)
     assert one["missing"] == 0 and sum(one["elements"].values()) > 0
-    ran = skblab("jobs", "resume", str(store), "--on", "slurm", env=slurm.env)
+    # Nobody says where: it was submitted to the cluster, and nothing else may run it.
+    ran = skblab("jobs", "resume", str(store), "--on", "local", env=slurm.env)
+    assert ran.returncode == 2 and "the cluster has" in ran.stderr, ran.stderr
+    ran = skblab("jobs", "resume", str(store), env=slurm.env)
     assert ran.returncode == 0 and "16 of 16" in ran.stdout, ran.stderr
     assert begun(store) == 16 and Counter(one.attempt for one in records(store)) == {1: 16}
-    assert len(list(store.glob("campaigns/*/arrays/*"))) == 1
+    assert len(list(store.glob("campaigns/*/arrays/*.jsonl"))) == 1
 
 
 def test_one_partition_too_many_is_one_line(skblab: Skblab, slurm: Cluster, tmp_path: Path) -> None:
@@ -131,6 +135,20 @@ def test_one_partition_too_many_is_one_line(skblab: Skblab, slurm: Cluster, tmp_
     assert ran.returncode == 1 and "invalid partition" in ran.stderr.lower()
     assert len(ran.stderr.strip().splitlines()) == 1
     assert list((tmp_path / "store").glob("campaigns/*/arrays/*.jsonl")) == []
+
+
+def test_what_fails_on_a_node_is_tried_on_another(
+    skblab: Skblab, slurm: Cluster, tmp_path: Path
+) -> None:
+    """Twice; the third time no node is left, and it may run on any."""
+    store = Store.open(tmp_path / "store", make=True)
+    campaign = Campaign(kind="nothing", title="it fails", again="…", memory=1, on="slurm")
+    task = Task(key="f" * 16, seconds=60, does={"fails": "the disk is broken"})
+    Place.make(store, campaign, [task])
+    ran = skblab("jobs", "resume", str(store.path), env=slurm.env)
+    assert ran.returncode == 1 and "the disk is broken (the last of 3 tries)" in ran.stderr
+    first, second, third = attempts.hosts(store, task.key)
+    assert {first, second} == set(NODES) and third in NODES
 
 
 def test_ten_thousand_tasks(
@@ -227,7 +245,7 @@ def test_preemption(skblab: Skblab, slurm: Cluster, tmp_path: Path) -> None:
     assert Counter(one.attempt for one in records(store)) == {2: 4}
     assert len(ends(store)) == 4 and all("SIGTERM: preempted" in why for why in ends(store))
     # The same array: nobody had to submit anything.
-    assert len(list(store.glob("campaigns/*/arrays/*"))) == 1
+    assert len(list(store.glob("campaigns/*/arrays/*.jsonl"))) == 1
 
 
 @pytest.fixture
