@@ -24,6 +24,8 @@ pub const LARGE: usize = 4;
 pub const SMALL: usize = 1;
 /// Packets that are looked at for a first one that has times.
 const FIRST: usize = 4096;
+/// What the kernel copies out of its cache at once.
+const PAGE: usize = 4096;
 const MAGIC: &[u8; 8] = b"skbpkts\n";
 
 /// Why there are no figures.
@@ -271,13 +273,13 @@ impl Source {
         buffer: &mut Vec<u8>,
         mut take: impl FnMut(&[u8], u64),
     ) -> Result<(), Stop> {
-        buffer.resize(piece.bytes, 0);
-        self.file.read_exact_at(buffer, piece.at)?;
+        let data = aligned(buffer, piece.bytes);
+        self.file.read_exact_at(data, piece.at)?;
         if self.about.layout != Layout::Records {
-            take(buffer, piece.place);
+            take(data, piece.place);
             return Ok(());
         }
-        let mut rest = &buffer[..];
+        let mut rest = &data[..];
         while let Some((head, data)) = rest.split_first_chunk() {
             let (first, count, crc) = read_block_header(head).ok_or(Stop::Damaged)?;
             let (records, behind) = data.split_at_checked(count * RECORD).ok_or(Stop::Damaged)?;
@@ -357,6 +359,17 @@ impl Place {
             self.troubles.push(format!("{}{line}", self.not_kept));
         }
     }
+}
+
+/// So many bytes that begin with a page.
+///
+/// The kernel copies to them several times as fast as to any other place.
+fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    if buffer.len() < bytes + PAGE {
+        buffer.resize(bytes + PAGE, 0);
+    }
+    let begin = buffer.as_ptr().align_offset(PAGE).min(PAGE);
+    &mut buffer[begin..begin + bytes]
 }
 
 /// The receiver's clock is the one of which records say how the sender's relates to it.
