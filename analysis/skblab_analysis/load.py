@@ -22,7 +22,7 @@ from skblab_analysis.formats.heard import Complaint
 from skblab_analysis.formats.journal import JOURNAL, Event, Journal
 from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import RunDocument
+from skblab_analysis.formats.run import DOCUMENT, RunDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.rows import BUCKETS, SeriesRow, Unit
 from skblab_analysis.layers.series import Series
@@ -197,15 +197,20 @@ def _places(names: Sequence[str]) -> Callable[[str], int]:
     return lambda name: numbers.get(name, len(numbers))
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run's: also one that has lost what says so."""
+    return folder.is_dir() and any((folder / name).exists() for name in (DOCUMENT, JOURNAL))
+
+
 def load(path: Path) -> Run:
     """Read and check the run folder at `path`; RecordError says what is wrong where."""
-    document = read(RunDocument, path / "run.json", "the run document")
+    document = read(RunDocument, path / DOCUMENT, "the run document")
     while True:
         try:
             run, wrong = _load(path, document), None
         except RecordError as error:
             run, wrong = None, error
-        now = read(RunDocument, path / "run.json", "the run document")
+        now = read(RunDocument, path / DOCUMENT, "the run document")
         # Else its parts have become rows of the tables meanwhile.
         if now.trials == document.trials:
             break

@@ -98,6 +98,32 @@ def test_no_run_loses_its_page_to_that_of_several(
         assert not (Path(folder) / "report" / "deeper").exists()
 
 
+@pytest.mark.parametrize("where", ["", "report", "report/deeper"])
+def test_a_run_that_is_not_named_keeps_its_page(
+    skblab_here: Skblab, folders: list[str], tmp_path: Path, where: str
+) -> None:
+    third = shutil.copytree(folders[0], tmp_path / "third")
+    skblab_here("report", str(third))
+    before = {path: path.read_bytes() for path in third.rglob("*") if path.is_file()}
+    done = skblab_here("report", *folders, "--output", str(third / where))
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert f"cannot put the page of several runs into {third / where}: that is in the run" in line
+    assert {path: path.read_bytes() for path in third.rglob("*") if path.is_file()} == before
+
+
+def test_a_file_is_no_folder_for_a_page(
+    skblab_here: Skblab, folders: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text("mine")
+    done = skblab_here("report", *folders, "-o", str(file))
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert str(file) in line and "expected a folder" in line
+    assert file.read_text() == "mine"
+
+
 def test_one_run_goes_nowhere_else(skblab_here: Skblab, folders: list[str], tmp_path: Path) -> None:
     done = skblab_here("report", folders[0], "--output", str(tmp_path / "out"))
     assert done.returncode == 2

@@ -19,6 +19,8 @@ from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.ledger import Ledger, of_before
 from skblab_analysis.trials.rows import Clock, Setting
 
+# Of a run folder; without it, a folder is none.
+DOCUMENT = "run.json"
 # Characters of a run's name.
 MOST_NAME = 48
 RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MOST_NAME)]

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import counted, joined
-from skblab_analysis.load import Run, load
+from skblab_analysis.load import Run, is_run, load
 from skblab_analysis.report import by_row, history, runs
 from skblab_analysis.report.page import Made, drawn, environment, write, write_page
 from skblab_analysis.report.pictures import GnuplotRunner
@@ -75,7 +75,7 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
     UsageError if the folder is a run, or in one, whose own page would be lost.
     """
     found = [load(run_dir) for run_dir in run_dirs]
-    _outside(run_dirs, folder)
+    _outside(folder)
     made = tuple(write(run, gnuplot) for run in found)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,12 +103,21 @@ def build(run_dirs: Sequence[Path], folder: Path, gnuplot: GnuplotRunner | None)
     return Together(write_page(folder, text), made)
 
 
-def _outside(run_dirs: Sequence[Path], folder: Path) -> None:
-    """Raise UsageError if a folder is one of the runs, or in one."""
-    for run_dir in run_dirs:
-        if folder.resolve().is_relative_to(run_dir.resolve()):
+def _outside(folder: Path) -> None:
+    """Raise UsageError if a folder is a run, or in one: one of those on the page, or any other.
+
+    So it does if it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(
+            f"cannot put the page of several runs into {folder}: that is a file; expected a folder "
+            "for index.html"
+        )
+    there = folder.resolve()
+    for place in (there, *there.parents):
+        if is_run(place):
             raise UsageError(
-                f"cannot put the page of several runs into {folder}: that is in the run {run_dir}, "
+                f"cannot put the page of several runs into {folder}: that is in the run {place}, "
                 "which has its own page; expected a folder outside of the runs"
             )
 

@@ -20,11 +20,11 @@ from skblab_analysis.base.errors import SkblabError, UsageError, os_trouble
 from skblab_analysis.formats import analyze, bisect, compare, functimes, functions
 from skblab_analysis.formats.bisect import BisectDocument, Step
 from skblab_analysis.formats.compare import CompareDocument
-from skblab_analysis.formats.run import RunDocument
+from skblab_analysis.formats.run import DOCUMENT, RunDocument
+from skblab_analysis.load import is_run
 from skblab_analysis.trials.rows import TrialRow
 from skblab_analysis.warehouse.rows import RunRow, State
 
-DOCUMENT = "run.json"
 BENCH = "bench.json"
 OTHER = "other"
 # Commands that make run folders; longer ones before those that they begin with.
@@ -85,16 +85,11 @@ def folders(given: Iterable[Path]) -> list[Path]:
                 "folder, or a folder of run folders, such as results"
             )
         try:
-            inside = [folder] if _is_run(folder) else sorted(filter(_is_run, folder.iterdir()))
+            inside = [folder] if is_run(folder) else sorted(filter(is_run, folder.iterdir()))
         except OSError as error:
             raise UsageError(f"cannot read {os_trouble(error)}") from error
         found |= {run.resolve(): run for run in inside}
     return list(found.values())
-
-
-def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: also one that has lost what says so."""
-    return folder.is_dir() and any((folder / name).exists() for name in (DOCUMENT, "journal.jsonl"))
 
 
 def look(given: Sequence[Path]) -> Found:

@@ -23,6 +23,7 @@ from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.compare import CompareDocument, Workload
 from skblab_analysis.formats.functimes import FunctimesDocument
 from skblab_analysis.formats.functions import FunctionsDocument
+from skblab_analysis.formats.run import DOCUMENT
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.functions import view as profiles
 from skblab_analysis.load import Run, load
@@ -57,7 +58,7 @@ class Gathered:
 def content(folder: Path) -> str:
     """Return a digest of the files that a run's figures are from."""
     state = hashlib.sha256(_RULES.encode())
-    names = [listing.DOCUMENT, "experiment.toml", *(f"{one.file}.parquet" for one in tables.TABLES)]
+    names = [DOCUMENT, "experiment.toml", *(f"{one.file}.parquet" for one in tables.TABLES)]
     names += [compare.FILE, bisect.FILE, functimes.FILE, "packets.json", "bench.json"]
     files = [folder / name for name in names]
     files += sorted(folder.glob(functions.FILES)) + sorted((folder / tables.PARTS).glob("*.json"))
