@@ -121,7 +121,7 @@ def test_files_are_compared_by_their_anomalies_a_day(tmp_path: Path) -> None:
     run = kept(tmp_path, a_day(), short, a_day("none.rec", late=[late([], HOUR, 250_000)]))
     assert plain(VIEW.headline(run)) == (
         "Of 3 files short.rec has the most anomalies a day (≥ 2 packets of ≥ 250 µs): "
-        "2 in 60 min 00 s"
+        "2 in 1 h 00 min"
     )
     [section] = VIEW.sections(run)
     by_file = next(one for one in section.pictures if one.name == "packets-anomalies")
@@ -343,6 +343,20 @@ def test_a_broken_document_is_said(tmp_path: Path) -> None:
     (run.folder / FILE).write_text("{}")
     with pytest.raises(RecordError, match=FILE):
         VIEW.headline(run)
+
+
+@pytest.mark.parametrize(
+    ("hours", "places"),
+    [
+        (24, [0, 6, 12, 18, 24]),
+        (9, [0, 3, 6, 9]),
+        (100, [0, 48, 96]),
+        (2.5, [0, 1, 2]),
+        (300, [0, 100, 200, 300]),
+    ],
+)
+def test_hours_have_ticks_that_divide_a_day(hours: float, places: list[float]) -> None:
+    assert timeline.TimeAxis(3600e9, 0, hours, "hours").places() == places
 
 
 @pytest.mark.labroot

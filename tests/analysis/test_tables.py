@@ -133,10 +133,12 @@ def test_share_is_never_rounded_to_nothing(part: float, expected: str) -> None:
 
 
 def test_seconds_and_joined() -> None:
-    assert [words.seconds(value) for value in (3.14, 59.94, 252)] == [
+    assert [words.seconds(value) for value in (3.14, 59.94, 252, 3600, 86_399)] == [
         "3.1 s",
         "59.9 s",
         "4 min 12 s",
+        "1 h 00 min",
+        "24 h 00 min",
     ]
     assert words.joined(["a"]) == "a"
     assert words.joined(["a", "b", "c"]) == "a, b and c"

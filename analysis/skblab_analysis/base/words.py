@@ -126,10 +126,13 @@ def count_decimals(value: float) -> int:
 
 
 def seconds(value: float) -> str:
-    """Return a wall time in words a person reads at once: 3.1 s, 4 min 12 s."""
+    """Return a wall time in words a person reads at once: 3.1 s, 4 min 12 s, 24 h 00 min."""
     if value < 60:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
+    if minutes >= 60:
+        hours, minutes = divmod(round(value / 60), 60)
+        return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s"
 
 

@@ -7,6 +7,7 @@ since nobody can tell thousands apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ NS_PER_S = 1e9
 NS_PER_US = 1e3
 # Units of the time axis, the largest first: nanoseconds, name.
 UNITS = ((3600e9, "hours"), (60e9, "minutes"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+# Hours between ticks: shares of a day, and days.
+HOURS = (1, 2, 3, 6, 12, 24, 48)
 # An axis has a unit of which it shows at least so many.
 FEWEST = 2
 # Of an axis, what may be without packets before the first ones.
@@ -65,13 +68,22 @@ class TimeAxis:
         unit_ns, name = next(long, UNITS[-1])
         return cls(unit_ns, low / unit_ns, high / unit_ns, name)
 
+    def places(self) -> list[float]:
+        """Return where ticks are: of a day at each sixth hour, elsewhere at round numbers."""
+        rough = (self.high - self.low) / 4
+        step = next((hours for hours in HOURS if hours >= rough >= HOURS[0]), None)
+        if self.unit_ns != UNITS[0][0] or step is None:
+            return linear(self.low, self.high)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [float(step * number) for number in range(first, last + 1)]
+
     @property
     def variables(self) -> dict[str, Value]:
         """What a template wants to know of it."""
         return {
             "from": self.low,
             "to": self.high,
-            "x_ticks": ticks(linear(self.low, self.high), ""),
+            "x_ticks": ticks(self.places(), ""),
             "x_label": f"{self.name} after the first packet",
         }
 
