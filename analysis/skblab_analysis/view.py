@@ -66,7 +66,9 @@ class View:
     figures    of the tables, for scripts; their differences are those of `compared`
     samples    the figures that settings are told by, block by block, to compare with other runs
     depends    keys of `[measure]` in an experiment file that samples depend on, such as
-               `cpu.seconds`, and what each is if the file does not give it
+               `latency.seconds`, and what each is if the file does not give it
+    lengths    the same of those that say how long trials last, where samples do not depend on it:
+               of a mean per packet and of a share, shorter trials only widen the interval
     derived    tables for other programs, and their rows, which are written beside the others
     texts      files for other programs, by their names, which are written beside the page
     """
@@ -81,6 +83,7 @@ class View:
     figures: Callable[[Run], Sequence[Figure]] = _none
     samples: Callable[[Run], Sequence[Sampled]] = _none
     depends: Mapping[str, float | None] = field(default_factory=dict)
+    lengths: Mapping[str, float | None] = field(default_factory=dict)
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
     texts: Callable[[Run], Sequence[tuple[str, str]]] = _none
 

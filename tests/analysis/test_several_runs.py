@@ -14,6 +14,7 @@ import page_checks
 import pytest
 import searches
 import synthetic_run
+import test_cpu
 from test_report import fake_gnuplot
 
 from skblab.sweep.experiment import Repeats
@@ -333,6 +334,47 @@ def test_trials_that_were_made_shorter_are_in_no_common_table(tmp_path: Path) ->
     assert "run 2 measured differently from run 1 (--scale: 0.1, not 1): " in found.apart[0]
 
 
+def shorter(run: Path, by: float, experiment: str = "") -> Path:
+    """Give a run an experiment file, and trials that `--scale` made so many times as long."""
+    return changed(asking(run, experiment), plan__parameters__scale=by)
+
+
+def test_a_scale_that_changed_no_length_is_no_other_way(tmp_path: Path) -> None:
+    # A trial of one second, the default of a search, is made no shorter.
+    found = compared(asking(sweep(tmp_path / "a"), ""), shorter(sweep(tmp_path / "b"), 0.1))
+    assert len(found.tables) == 3
+    assert (found.differ, found.apart) == ((), ())
+
+
+def test_trials_of_one_length_are_alike_whether_a_scale_or_the_file_says_it(tmp_path: Path) -> None:
+    found = compared(
+        asking(sweep(tmp_path / "a"), "[measure.throughput]\nseconds = 2"),
+        shorter(sweep(tmp_path / "b"), 0.2, "[measure.throughput]\nseconds = 10"),
+    )
+    assert len(found.tables) == 3
+    assert (found.differ, found.apart) == ((), ())
+
+
+def test_a_search_with_shorter_trials_finds_another_rate(tmp_path: Path) -> None:
+    written = "[measure.throughput]\nseconds = 10"
+    found = compared(
+        asking(sweep(tmp_path / "a"), written), shorter(sweep(tmp_path / "b"), 0.5, written)
+    )
+    assert found.tables == ()
+    assert "run 1 (measure.throughput.seconds: 5, not 10): throughput" in found.apart[0]
+
+
+def test_means_per_packet_are_compared_whatever_the_length_which_is_said(tmp_path: Path) -> None:
+    written = "[measure.cpu]\nrates = [1000]\n"
+    folders = [
+        shorter(test_cpu.sweep(tmp_path / place).folder, by, written)
+        for place, by in (("a", 1), ("b", 0.1))
+    ]
+    found = compared(*folders)
+    assert found.tables and found.apart == ()
+    assert found.differ == ("run 2 differs from run 1 in: measure.cpu.seconds: 1, not 10.",)
+
+
 def test_a_default_that_one_file_writes_out_is_no_other_way(tmp_path: Path) -> None:
     written = "[measure.throughput]\nseconds = 1\ntrials = 21\n[repeats]\nwarm_up_seconds = 2.0\n"
     found = compared(
@@ -423,7 +465,8 @@ def test_of_each_key_of_a_measure_it_is_known_whether_figures_depend_on_it() -> 
         for name, field in part.section.model_fields.items()
         if name not in others[part.name]
     }
-    assert fields == asked.DEPENDS
+    assert fields == asked.DEPENDS | asked.LENGTHS
+    assert not asked.DEPENDS.keys() & asked.LENGTHS.keys()
     assert Repeats().warm_up_seconds == asked.WARM_UP_SECONDS
 
 

@@ -262,7 +262,8 @@ def _samples(found: CpuSummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for found in of(run) for one in _samples(found)],
-    depends={"cpu.seconds": 10.0, "cpu.every_seconds": None},
+    depends={"cpu.every_seconds": None},
+    lengths={"cpu.seconds": 10.0},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],

@@ -431,7 +431,7 @@ def _number(summary: EventsSummary) -> Iterator[str]:
 
 VIEW = View(
     samples=lambda run: [one for found in of(run) for one in _samples(found)],
-    depends={"events.seconds": 10.0},
+    lengths={"events.seconds": 10.0},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [

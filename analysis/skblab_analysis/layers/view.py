@@ -261,7 +261,8 @@ def _samples(summary: LayeringSummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for summary in of(run) for one in _samples(summary)],
-    depends={"layers.seconds": 5.0, "layers.late_us": None},
+    depends={"layers.late_us": None},
+    lengths={"layers.seconds": 5.0},
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table(found, run.identical) for found in of(run)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],

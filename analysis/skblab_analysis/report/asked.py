@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from skblab_analysis.base import tomlfile
+from skblab_analysis.base import lengths, tomlfile
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.load import Run, once
 from skblab_analysis.measures import VIEWS
@@ -21,6 +21,8 @@ WARM_UP = "repeats.warm_up_seconds"
 # What the figures of measures depend on, as `[measure.NAME]` has it, and what it is if not given.
 # What tells figures apart anyway is none of it, as goals and rates, nor what the rows say.
 DEPENDS = {name: value for view in VIEWS for name, value in view.depends.items()}
+# How long trials last, of measures whose figures do not depend on it.
+LENGTHS = {name: value for view in VIEWS for name, value in view.lengths.items()}
 WARM_UP_SECONDS = 2.0
 # Characters of a value, such as a list of rates, in a sentence.
 LONGEST = 80
@@ -70,11 +72,13 @@ def how(run: Run, measure: str) -> Mapping[str, str]:
     if not names:
         return {}
     found = of(run)
-    given = None if found is None else {**DEPENDS, **_given(found)}
-    ours = {f"measure.{name}": NOT_KNOWN if given is None else _text(given[name]) for name in names}
-    ours[WARM_UP] = NOT_KNOWN if found is None else _text(found.repeats.warm_up_seconds)
-    # All trials were made longer or shorter by it.
-    return ours | {"--scale": _text(run.document.plan.parameters.get("scale", 1))}
+    if found is None:
+        ours = dict.fromkeys((*(f"measure.{name}" for name in names), WARM_UP), NOT_KNOWN)
+        # All trials were made longer or shorter by it.
+        return ours | {"--scale": _text(_scale(run))}
+    given = _lasted({**DEPENDS, **_given(found)}, run)
+    ours = {f"measure.{name}": _text(given[name]) for name in names}
+    return ours | {WARM_UP: _text(found.repeats.warm_up_seconds)}
 
 
 def differing(ours: Run, theirs: Run) -> Iterator[tuple[str, str, str]]:
@@ -85,19 +89,39 @@ def differing(ours: Run, theirs: Run) -> Iterator[tuple[str, str, str]]:
     asked = of(ours), of(theirs)
     if asked[0] is None or asked[1] is None:
         return
-    one, other = _of_measures(asked[0]), _of_measures(asked[1])
+    one, other = _of_measures(asked[0], ours), _of_measures(asked[1], theirs)
     for name in dict.fromkeys((*one, *other)):
         values = one.get(name, NOT_GIVEN), other.get(name, NOT_GIVEN)
         if values[0] != values[1]:
             yield name, one_line(values[0], LONGEST), one_line(values[1], LONGEST)
 
 
-def _of_measures(found: Asked) -> Mapping[str, str]:
+def _of_measures(found: Asked, run: Run) -> Mapping[str, str]:
     defaults = {
-        name: value for name, value in DEPENDS.items() if name.partition(".")[0] in found.measure
+        name: value
+        for name, value in (DEPENDS | LENGTHS).items()
+        if name.partition(".")[0] in found.measure
     }
+    lasted = _lasted({**defaults, **_given(found)}, run)
     return {WARM_UP: _text(found.repeats.warm_up_seconds)} | {
-        f"measure.{name}": _text(value) for name, value in {**defaults, **_given(found)}.items()
+        f"measure.{name}": _text(value) for name, value in lasted.items()
+    }
+
+
+def _scale(run: Run) -> object:
+    return run.document.plan.parameters.get("scale", 1)
+
+
+def _lasted(given: Mapping[str, object], run: Run) -> Mapping[str, object]:
+    """Return keys with the lengths that trials had: `--scale` need not have changed them."""
+    scale = _scale(run)
+    return {
+        name: lengths.scaled(value, scale)
+        if isinstance(value, int | float)
+        and isinstance(scale, int | float)
+        and lengths.is_length(name.partition(".")[2])
+        else value
+        for name, value in given.items()
     }
 
 

@@ -72,9 +72,13 @@ def beside_place(ours: Run, theirs: Run, clock: Clock) -> Sequence[str]:
         if one != other:
             found.append(f"{name}: {other}, not {one}")
     parameters, others = (document.plan.parameters for document in documents)
+    # A digest says nothing, and the rest of them is how long the run was to take.
+    unsaid = {"plan", "minutes", "testbed", "clock"}
+    if clock == "wall" and asked.of(ours) and asked.of(theirs):
+        # How long trials are that it made shorter is said below.
+        unsaid.add("scale")
     for name in dict.fromkeys((*parameters, *others)):
-        # A digest says nothing, and the rest of them is how long the run was to take.
-        if name in ("plan", "minutes", "testbed", "clock") or name.startswith("published "):
+        if name in unsaid or name.startswith("published "):
             continue
         one, other = str(parameters.get(name, "none")), str(others.get(name, "none"))
         if one != other:

@@ -427,7 +427,8 @@ def _samples(summary: SamplesSummary) -> Iterator[Sampled]:
 
 VIEW = View(
     samples=lambda run: [one for found in of(run) for one in _samples(found)],
-    depends={"samples.seconds": 10.0, "samples.frequency": 997},
+    depends={"samples.frequency": 997},
+    lengths={"samples.seconds": 10.0},
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.measure.base import Section, Sections
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.lengths import LEAST_SECONDS, is_length
+from skblab_analysis.base.lengths import scaled as _length
 
-# No trial is made shorter than that.
-LEAST_SECONDS = 1.0
 # Trials are made shorter in steps of this share.
 STEPS = 10_000
 
@@ -90,13 +90,8 @@ def _lengths(section: Section) -> Iterator[tuple[str, float]]:
     """Yield what of a section are lengths of its trials, in seconds."""
     for name in type(section).model_fields:
         length = getattr(section, name)
-        if (name == "seconds" or name.endswith("_seconds")) and length is not None:
+        if is_length(name) and length is not None:
             yield name, length
-
-
-def _length(length: float, scale: float) -> float:
-    """Return a trial's length: shorter than LEAST_SECONDS only if it was, and to a millisecond."""
-    return round(max(min(length, LEAST_SECONDS), length * scale), 3)
 
 
 def _section(name: str, section: Section, scale: float) -> Section:
