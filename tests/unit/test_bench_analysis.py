@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import test_analyze
 
 from skblab.bench import analysis
 from skblab.bench.analysis import Row, Took
@@ -73,3 +75,20 @@ def test_ratios_are_to_the_first_row() -> None:
     cells = [[*column.cells] for column in table.columns]
     assert cells[0] == ["loop", "ours"]
     assert cells[1:5] == [["348", "87"], ["1.00", "0.25"], ["4.0", "1.0"], ["348", "174"]]
+
+
+def test_a_plot_is_of_all_bins(tmp_path: Path) -> None:
+    program, file = tmp_path / "program", tmp_path / "pairs"
+    bins = [[0, 2, 10, 10.5, 11], [1024, 1, 12, 12.0, 12]]
+    names = ("begin_ns", "packets", "min_ns", "mean_ns", "max_ns")
+    rows = [dict(zip(names, row, strict=True)) for row in bins]
+    over_time = {"width_ns": 1024, "origin_ns": 5, "rows": rows}
+    figures = json.dumps(test_analyze.a_document(over_time=over_time))
+    program.write_text(f"#!/bin/sh\necho '{figures}'\n")
+    program.chmod(0o755)
+    analysis.make_pairs(file, 3)
+    drawn = []
+    said = analysis.plot(program, file, 2, lambda words, folder: drawn.append((*words, folder)))
+    assert drawn == [("plot.gp", tmp_path)] * 2
+    assert (tmp_path / "plot.dat").read_text() == "0 10 10.5 11\n1024 12 12.0 12\n"
+    assert said.startswith("A plot of 3 latencies takes ") and said.endswith("to draw 2 bins")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How fast `skblab analyze` is, beside a plain loop in C on the same file: `make bench-analysis`.
 
-python -m skblab.bench.analysis [--packets N] [--rounds N]
+python -m skblab.bench.analysis [--packets N] [--rounds N] [--plot N]
 
 Whoever shares the machine takes time from all rows alike, so figures are millions of packets by
 second of processor time (M/CPU-s), the best of some rounds in turn, and the ratio to the loop is
 what counts; M/s is by the clock. The loop (analysis/pktstat/bench/loop.c, gcc -O2) finds least,
 mean and largest latency, and anomalies. The study's tool is that of Dybvik 2023, by what it says.
+
+Then it has gnuplot draw N latencies over time: the program reads them and prints bins.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +30,12 @@ from rich import box
 from rich.table import Table
 
 from skblab.lab import labroot, paths, tools
+from skblab.lab.drawing import Gnuplot, find_gnuplot
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.words import number
+from skblab_analysis.formats.analyze import FileFigures
 from skblab_analysis.formats.packets import MOST_RECORDS, RECORD, Header, block_bytes
 
 # What the real-time study says of its own tool (Dybvik 2023).
@@ -41,6 +46,7 @@ _AT_ONCE = 1 << 20
 _STEP_NS = 1000
 _BEGIN_NS = 1_000_000_000
 _MEGA = 1e6
+_PAIR = 16
 _KIB_OF_MIB = 1024
 # Runs a program, and says what it took; as a process of its own, which is small, since a child's
 # largest memory is at least that of who started it.
@@ -50,6 +56,12 @@ begun = time.monotonic()
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 took = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([took.ru_utime + took.ru_stime, time.monotonic() - begun, took.ru_maxrss]))
+"""
+# Least, mean and largest latency of each bin over time.
+_DRAWING = """set terminal svg size 1000,500
+set output 'plot.svg'
+set logscale y
+plot for [column = 2:4] 'plot.dat' using 1:column with lines notitle
 """
 Times = npt.NDArray[np.uint64]
 
@@ -176,6 +188,29 @@ def table(found: dict[str, Took], count: int) -> Table:
     return shown
 
 
+def plot(program: Path, file: Path, rounds: int, gnuplot: Gnuplot) -> str:
+    """Have latencies over time drawn, beside the file; return what it took at best, in words."""
+    words = (str(program), "--threads=2", "--format=pairs", str(file))
+    row, took = Row("plot", words), Took()
+    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    rows = FileFigures.model_validate_json(found.stdout).over_time.rows
+    lines = (f"{row.begin_ns} {row.min_ns} {row.mean_ns} {row.max_ns}\n" for row in rows)
+    (file.parent / "plot.dat").write_text("".join(lines))
+    (file.parent / "plot.gp").write_text(_DRAWING)
+    drawing = float("inf")
+    for _ in range(rounds):
+        measure(row, took)
+        begun = time.monotonic()
+        gnuplot(["plot.gp"], file.parent)
+        drawing = min(drawing, time.monotonic() - begun)
+    packets = number(file.stat().st_size // _PAIR)
+    return (
+        f"A plot of {packets} latencies takes {took.wall + drawing:.2f} s: {took.wall:.2f} s to "
+        f"read them with 2 threads ({took.processor:.2f} CPU-s, {number(took.mib, 1)} MiB), "
+        f"{drawing:.2f} s to draw {number(len(rows))} bins"
+    )
+
+
 def compiled(root: LabRoot, folder: Path) -> Path:
     """Return the loop, compiled by the lab root's compiler."""
     root.run(
@@ -189,6 +224,9 @@ def compiled(root: LabRoot, folder: Path) -> Path:
 def main(
     count: Annotated[int, typer.Option("--packets", min=1, help="In each file.")] = 40_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each is run.")] = 5,
+    drawn: Annotated[
+        int, typer.Option("--plot", min=0, help="In the file that is drawn; 0: none is.")
+    ] = 120_000_000,
 ) -> None:
     """Measure, and print a table."""
     reporter = Reporter()
@@ -213,6 +251,10 @@ def main(
             for row in measured:
                 measure(row, found[row.name])
         printer().print(table(found, count))
+        if drawn:
+            reporter.say(f"making {number(drawn)} packets: plot")
+            make_pairs(folder / "plot", drawn)
+            printer().print(plot(program, folder / "plot", rounds, find_gnuplot()), soft_wrap=True)
 
 
 if __name__ == "__main__":
