@@ -122,6 +122,7 @@ def a_document(**changes: object) -> Json:
     flow = {
         **{"flow": 3, "packets": 2, "bytes": 128, "seconds": 1e-6, "rate": 1e6},
         **{"min_ns": 10_000, "mean_ns": 10_500.0, "sd_ns": 707.1, "max_ns": 11_000},
+        **{"percentiles": times["percentiles"], "histogram": times["histogram"]},
     }
     return {
         **{"file": "a.rec", "format": "records", "troubles": [], "unknown": {}, "received": 3},
@@ -553,7 +554,11 @@ def test_tables_have_units_and_all_anomalies(program: Path, tmp_path: Path) -> N
     ] == 10_000
     latency = [row for row in tables["figures"].to_pylist() if row["of"] == "latency_ns"]
     assert [row["max"] for row in latency] == [9, 9]
-    assert tables["flows"].num_rows == 2
+    assert [(row["flow"], row["p50"], row["p99"]) for row in tables["flows"].to_pylist()] == [
+        (0, 1, 9)
+    ] * 2
+    held = [tuple(row.values())[1:] for row in tables["flow_histogram"].to_pylist()]
+    assert held == [(0, 1, 1, 5000), (0, 9, 9, 5000)] * 2
     assert {(row["places"], row["packets"]) for row in tables["displacement"].to_pylist()} == {
         (0, 10_000)
     }

@@ -3,11 +3,10 @@
 
 use crate::bins::{Bins, Came};
 use crate::columns::{Clocks, Columns, Counts, Cut, Layout};
+use crate::flows::{Chosen, Flows};
 use crate::late::{Limit, Packets, Runs};
 use crate::order::{Run, extend};
 use crate::times::{CHUNK, Extent, Times, range};
-use crate::unsigned;
-use crate::wide::Wide;
 
 /// What of a file is looked at, and for what.
 #[derive(Clone, Debug)]
@@ -30,6 +29,8 @@ pub struct Wanted {
     pub by_flow: bool,
     /// Nothing but latencies: to know their median.
     pub only_latency: bool,
+    /// Nothing but histograms of these flows.
+    pub only_flows: Option<Chosen>,
 }
 
 impl Wanted {
@@ -37,47 +38,6 @@ impl Wanted {
     #[must_use]
     pub fn has_latency(&self) -> bool {
         self.clocks.sent && self.clocks.one
-    }
-}
-
-/// One flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// New packets.
-    pub packets: u64,
-    /// Their payload.
-    pub bytes: u64,
-    /// When the first came.
-    pub first_ns: i64,
-    /// When the last came.
-    pub last_ns: i64,
-    /// Their latency, where that is not negative.
-    pub latency: Extent,
-    /// Its squares, added up.
-    pub squares: Wide,
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        Self {
-            packets: 0,
-            bytes: 0,
-            first_ns: i64::MAX,
-            last_ns: i64::MIN,
-            latency: Extent::default(),
-            squares: Wide::default(),
-        }
-    }
-}
-
-impl Flow {
-    fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.first_ns = self.first_ns.min(other.first_ns);
-        self.last_ns = self.last_ns.max(other.last_ns);
-        self.latency.add(&other.latency);
-        self.squares = self.squares.plus(other.squares);
     }
 }
 
@@ -93,8 +53,8 @@ pub struct Figures {
     pub inter_arrival: Times,
     /// Over time.
     pub bins: Bins<Came>,
-    /// By flow, each at its number.
-    pub flows: Vec<Flow>,
+    /// By flow.
+    pub flows: Flows,
 }
 
 impl Figures {
@@ -107,7 +67,7 @@ impl Figures {
             jitter: Times::default(),
             inter_arrival: Times::default(),
             bins: Bins::new(wanted.most_bins, wanted.origin_ns),
-            flows: Vec::new(),
+            flows: Flows::default(),
         }
     }
 
@@ -118,12 +78,7 @@ impl Figures {
         self.jitter.merge(&other.jitter);
         self.inter_arrival.merge(&other.inter_arrival);
         self.bins.merge(other.bins);
-        if self.flows.len() < other.flows.len() {
-            self.flows.resize(other.flows.len(), Flow::default());
-        }
-        for (flow, more) in self.flows.iter_mut().zip(&other.flows) {
-            flow.add(more);
-        }
+        self.flows.merge(other.flows);
     }
 
     /// A packet, and the one that came before it.
@@ -181,7 +136,6 @@ impl Part {
 pub struct Digester<'a> {
     wanted: &'a Wanted,
     columns: Box<Columns>,
-    between: Box<[i64; CHUNK]>,
     /// What was found so far.
     pub figures: Figures,
 }
@@ -190,12 +144,7 @@ impl<'a> Digester<'a> {
     /// Before the first piece.
     #[must_use]
     pub fn new(wanted: &'a Wanted) -> Self {
-        Self {
-            wanted,
-            columns: Box::default(),
-            between: Box::new([0; CHUNK]),
-            figures: Figures::new(wanted),
-        }
+        Self { wanted, columns: Box::default(), figures: Figures::new(wanted) }
     }
 
     /// Take in packets of a piece, the first of which has this place in the file.
@@ -233,6 +182,10 @@ impl<'a> Digester<'a> {
     fn add_chunk(&mut self, part: &mut Part) {
         let wanted = self.wanted;
         let count = self.columns.count;
+        if let Some(chosen) = &wanted.only_flows {
+            self.figures.flows.add(&self.columns, wanted.has_latency(), Some(chosen));
+            return;
+        }
         let extent = if wanted.has_latency() {
             self.figures.latency.add_chunk(&self.columns.latency_ns[1..=count])
         } else {
@@ -274,10 +227,10 @@ impl<'a> Digester<'a> {
         if self.figures.bins.in_one(earliest, latest) {
             self.figures.bins.add(earliest, &Came { packets: count as u64, latency: extent });
         } else {
-            add_each(&mut self.figures.bins, received_ns, latency_ns, wanted.has_latency());
+            add_bins(&mut self.figures.bins, received_ns, latency_ns, wanted.has_latency());
         }
         if wanted.by_flow {
-            add_flows(&mut self.figures.flows, columns, wanted.has_latency());
+            self.figures.flows.add(columns, wanted.has_latency(), None);
         }
     }
 
@@ -319,46 +272,31 @@ impl<'a> Digester<'a> {
             }
             return;
         }
-        let between = &mut self.between[..count - begin];
         let received = &columns.received_ns[begin..=count];
-        for (step, two) in between.iter_mut().zip(received.windows(2)) {
-            *step = two[1] - two[0];
-        }
-        self.figures.inter_arrival.add_chunk(between);
+        self.figures.inter_arrival.add_each(steps(received));
         if has_sent {
             let latency = &columns.latency_ns[begin..=count];
-            for (step, two) in between.iter_mut().zip(latency.windows(2)) {
-                *step = (two[1] - two[0]).abs();
-            }
-            self.figures.jitter.add_chunk(between);
+            self.figures.jitter.add_each(steps(latency).map(i64::abs));
         }
     }
 }
 
-fn add_each(bins: &mut Bins<Came>, received_ns: &[i64], latency_ns: &[i64], has_latency: bool) {
-    for (&received, &took) in received_ns.iter().zip(latency_ns) {
-        let some = has_latency && took >= 0;
-        let latency = if some { Extent::of(&[took]) } else { Extent::default() };
-        bins.add(received, &Came { packets: 1, latency });
-    }
+/// What lies between each time and the next.
+#[inline(always)]
+fn steps(times: &[i64]) -> impl ExactSizeIterator<Item = i64> + Clone {
+    let next = times.get(1..).unwrap_or_default();
+    times.iter().zip(next).map(|(before, next)| next - before)
 }
 
-fn add_flows(flows: &mut Vec<Flow>, columns: &Columns, has_latency: bool) {
-    for at in 0..columns.count {
-        let number = usize::from(columns.flow[at]);
-        if flows.len() <= number {
-            flows.resize(number + 1, Flow::default());
-        }
-        let (received_ns, took) = (columns.received_ns[at + 1], columns.latency_ns[at + 1]);
-        let some = has_latency && took >= 0;
-        let square = u128::from(if some { unsigned(took) } else { 0 });
-        flows[number].add(&Flow {
-            packets: 1,
-            bytes: columns.bytes[at].into(),
-            first_ns: received_ns,
-            last_ns: received_ns,
-            latency: if some { Extent::of(&[took]) } else { Extent::default() },
-            squares: Wide::product(square, square),
-        });
+/// Packets in a row that are of one bin are added at once.
+fn add_bins(bins: &mut Bins<Came>, received_ns: &[i64], latency_ns: &[i64], has_latency: bool) {
+    let (mut received_ns, mut latency_ns) = (received_ns, latency_ns);
+    while let Some(&first_ns) = received_ns.first() {
+        let other = received_ns.iter().position(|&came| !bins.in_one(first_ns, came));
+        let count = other.unwrap_or(received_ns.len());
+        let (these, behind) = latency_ns.split_at(count);
+        let latency = if has_latency { Extent::of_some(these) } else { Extent::default() };
+        bins.add(first_ns, &Came { packets: count as u64, latency });
+        (received_ns, latency_ns) = (&received_ns[count..], behind);
     }
 }

@@ -5,7 +5,7 @@
 //! columns of it ([`columns`]), then figures ([`digest`]): those that do not depend on the order add up
 //! for each processor, and what touches the ends of a piece is joined in the order of the file
 //! ([`whole`]). [`times`] is one kind of time, [`late`] finds anomalies, [`order`] counts loss and
-//! reordering, [`bins`] is all over time. Everything is in whole numbers, so that the number of
+//! reordering, [`bins`] is all over time, [`flows`] what each flow has. Everything is in whole numbers, so that the number of
 //! processors changes no figure. [`report`] is what is printed.
 
 #![allow(
@@ -17,6 +17,7 @@ pub mod bins;
 pub mod columns;
 pub mod density;
 pub mod digest;
+pub mod flows;
 pub mod late;
 pub mod order;
 pub mod report;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::bins::{BinsReport, CameReport};
 use crate::columns::Layout;
 use crate::density::DensityReport;
-use crate::digest::Flow;
+use crate::flows::Flow;
 use crate::late::{Asked, LateReport, Summary};
 use crate::source::{About, LACKS_FLOW, LACKS_PAYLOAD, Place};
 use crate::times::TimesReport;
@@ -108,6 +108,9 @@ pub struct FlowReport {
     mean_ns: Option<f64>,
     sd_ns: Option<f64>,
     max_ns: Option<u64>,
+    /// Null of a flow that is not among the largest.
+    percentiles: Option<BTreeMap<&'static str, u64>>,
+    histogram: Option<Vec<[u64; 3]>>,
 }
 
 impl FlowReport {
@@ -129,6 +132,8 @@ impl FlowReport {
             mean_ns: flow.latency.mean(),
             sd_ns: (count > 1).then(|| (apart / count as f64 / (count - 1) as f64).sqrt()),
             max_ns: some.then_some(flow.latency.max),
+            percentiles: flow.histogram.as_ref().map(|held| held.percentiles(&flow.latency)),
+            histogram: flow.histogram.as_ref().map(|held| held.rows()),
         }
     }
 }
@@ -149,6 +154,10 @@ const OTHER_CLOCK: &str = "the sender's stamps are of CLOCK_MONOTONIC, those of 
                            their difference is not known to a nanosecond";
 const NOT_KEPT: &str =
     "packets that were received are not in the file: no more than `missing` are lost";
+const WRAPPED: &str = "its numbers are 2^63 or more apart: they began anew, or are wrong";
+/// No transmission has so many packets.
+const TOO_MANY: u64 = 1 << 63;
+const OF_LARGEST: &str = "there are more flows than 256, and these with the most packets have them";
 const ONE_FLOW: &str = "numbers go over all flows, and one of them was looked at";
 
 /// Why latencies are not known, if they are not.
@@ -182,8 +191,14 @@ fn unknown(about: &About, whole: &Whole, not_kept: u64) -> BTreeMap<&'static str
         unknown.insert("missing", ONE_FLOW);
         unknown.insert("displacement", ONE_FLOW);
         unknown.insert("lost", ONE_FLOW);
+    } else if whole.order.missing(wanted.cut.is_whole()) >= TOO_MANY {
+        unknown.insert("missing", WRAPPED);
+        unknown.insert("lost", WRAPPED);
     } else if not_kept > 0 {
         unknown.insert("lost", NOT_KEPT);
+    }
+    if wanted.by_flow && wanted.has_latency() && whole.figures.flows.has_too_many() {
+        unknown.insert("percentiles of smaller flows", OF_LARGEST);
     }
     for (name, bit) in [("bytes", LACKS_PAYLOAD), ("flows", LACKS_FLOW)] {
         if !about.has(bit) {
@@ -207,7 +222,9 @@ pub fn report(
     let records = about.layout == Layout::Records;
     let has_latency = no_latency(whole).is_none();
     let one_flow = wanted.cut.flow.is_some();
-    let missing = (wanted.numbered && !one_flow).then(|| order.missing(wanted.cut.is_whole()));
+    let missing = (wanted.numbered && !one_flow)
+        .then(|| order.missing(wanted.cut.is_whole()))
+        .filter(|&missing| missing < TOO_MANY);
     let lost = missing.filter(|_| place.not_kept == 0);
     let first_ns = whole.first.map(|first| first.received_ns);
     let (seconds, rate) = rate(whole.packets, first_ns, whole.latest_ns);
@@ -266,8 +283,7 @@ pub fn report(
             both.map(report).collect()
         }),
         flows: (wanted.by_flow && about.has(LACKS_FLOW)).then(|| {
-            let some = |(_, flow): &(usize, &Flow)| flow.packets > 0;
-            let flows = whole.figures.flows.iter().enumerate().filter(some);
+            let flows = whole.figures.flows.with_packets();
             flows.map(|(number, flow)| FlowReport::of(number, flow)).collect()
         }),
         over_time: whole.figures.bins.report(CameReport::of),

@@ -7,6 +7,7 @@
 //! upper part of the value as a double: a sum and a shift find it, for several values at once.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use skblab_traffic::distribution::{SUB_BUCKETS, TAIL};
@@ -25,7 +26,7 @@ const TWO_TO_52: f64 = 4_503_599_627_370_496.0;
 const SHIFT: u32 = 52 - SUB_BITS;
 /// The bucket of 1 has number 1 then; that of 0 stays 0.
 const BELOW: u64 = (1023 << SUB_BITS) - 1;
-const BUCKETS: usize = 1 << 13;
+pub(crate) const BUCKETS: usize = 1 << 13;
 const MASK: usize = BUCKETS - 1;
 /// Histograms beside each other: values in a row are often of one bucket, and its count would have
 /// to be written before it is read again.
@@ -49,6 +50,8 @@ const WHOLE: u64 = 1_000_000;
 #[derive(Clone)]
 pub struct Times {
     lanes: [Box<[u64; BUCKETS]>; LANES],
+    /// Buckets of the values that are being added.
+    places: Box<[u32; CHUNK]>,
     count: u64,
     negative: u64,
     min: u64,
@@ -61,6 +64,7 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| empty()),
+            places: Box::new([0; CHUNK]),
             count: 0,
             negative: 0,
             min: u64::MAX,
@@ -115,6 +119,21 @@ impl Extent {
         Self { count: values.len() as u64, min: unsigned(min), max: unsigned(max), sum }
     }
 
+    /// Of those of these values that are not negative.
+    #[inline]
+    #[must_use]
+    pub fn of_some(values: &[i64]) -> Self {
+        // Negative ones would not add up.
+        if !values.is_empty() && range(values).0 >= 0 {
+            return Self::of(values);
+        }
+        let mut found = Self::default();
+        for &value in values.iter().filter(|&&value| value >= 0) {
+            found.add(&Self::of(&[value]));
+        }
+        found
+    }
+
     /// With others.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
@@ -142,46 +161,60 @@ pub fn range(values: &[i64]) -> (i64, i64) {
     (min, max)
 }
 
+/// What one pass over some values finds: their sum, and that of their squares, from the first on.
+struct Pass {
+    min: i64,
+    max: i64,
+    sum: i64,
+    squares: u64,
+}
+
+impl Pass {
+    /// The same sums from the least value on; no two values are [`NEAR`] or more apart.
+    #[inline(always)]
+    fn above_least(&self, first: i64, count: u64) -> (u128, Wide) {
+        let (before, sum) = (i128::from(first - self.min), i128::from(self.sum));
+        let count = i128::from(count);
+        let squares = i128::from(self.squares) + 2 * before * sum + count * before * before;
+        let all = sum + count * before;
+        (all.unsigned_abs(), Wide::from(squares.unsigned_abs()))
+    }
+}
+
 impl Times {
     /// Add up to [`CHUNK`] values; those below zero are only counted. Says what it added.
     #[inline(always)]
     pub fn add_chunk(&mut self, values: &[i64]) -> Extent {
-        let (min, max) = range(values);
-        if min >= 0 {
-            return self.add_positive(values, unsigned(min), unsigned(max));
-        }
-        let mut kept = [0; CHUNK];
-        let mut count = 0;
-        for &value in values {
-            kept[count] = value;
-            count += usize::from(value >= 0);
-        }
-        self.negative += (values.len() - count) as u64;
-        let (min, max) = range(&kept[..count]);
-        self.add_positive(&kept[..count], unsigned(min), unsigned(max))
+        self.add_each(values.iter().copied())
     }
 
+    /// The same of values that are made as they are added.
     #[inline(always)]
-    fn add_positive(&mut self, values: &[i64], min: u64, max: u64) -> Extent {
-        if values.is_empty() {
-            return Extent::default();
+    pub fn add_each(&mut self, values: impl ExactSizeIterator<Item = i64> + Clone) -> Extent {
+        let Some(first) = values.clone().next() else { return Extent::default() };
+        let count = values.len();
+        let pass = self.pass(first, values.clone());
+        if pass.min < 0 {
+            return self.add_some_negative(values);
         }
-        let count = values.len() as u64;
-        let apart = max - min;
-        let above = values.iter().map(|&value| unsigned(value) - min);
-        let (more, squares) = if apart < NEAR {
-            let (mut sum, mut squares) = (0, 0);
-            for value in above {
-                sum += value;
-                squares += value * value;
-            }
-            (u128::from(sum), Wide::from(u128::from(squares)))
+        let (min, max) = (unsigned(pass.min), unsigned(pass.max));
+        let above = values.clone().map(|value| unsigned(value) - min);
+        let (more, squares) = if max - min < NEAR {
+            pass.above_least(first, count as u64)
         } else {
             above.fold((0, Wide::default()), |(sum, squares), value| {
                 let value = u128::from(value);
                 (sum + value, squares.plus(Wide::from(value * value)))
             })
         };
+        if max < unsigned(MAGIC_END) {
+            self.sort_in(count);
+        } else {
+            for value in values {
+                self.lanes[0][bucket(unsigned(value))] += 1;
+            }
+        }
+        let count = count as u64;
         let least = u128::from(min);
         // Each is the least and some more: squared, min² + 2·min·more + more².
         let mixed = Wide::product(least, more).times(2);
@@ -192,28 +225,53 @@ impl Times {
         self.sum += found.sum;
         self.min = self.min.min(min);
         self.max = self.max.max(max);
-        self.sort_in(values, max);
         found
     }
 
+    /// Look at all values once: what this finds holds only of some ranges.
     #[inline(always)]
-    fn sort_in(&mut self, values: &[i64], max: u64) {
-        if max >= unsigned(MAGIC_END) {
-            for &value in values {
-                self.lanes[0][bucket(unsigned(value))] += 1;
-            }
-            return;
-        }
-        let mut places = [0_u32; CHUNK];
-        for (place, &value) in places.iter_mut().zip(values) {
+    fn pass(&mut self, first: i64, values: impl Iterator<Item = i64>) -> Pass {
+        let mut pass = Pass { min: i64::MAX, max: i64::MIN, sum: 0, squares: 0 };
+        for (place, value) in self.places.iter_mut().zip(values) {
+            pass.min = pass.min.min(value);
+            pass.max = pass.max.max(value);
+            let above = value.wrapping_sub(first);
+            pass.sum = pass.sum.wrapping_add(above);
+            // One multiplication of 32 bits, of which a processor makes several at once.
+            #[allow(clippy::cast_possible_truncation, reason = "others are not used")]
+            let near = i64::from(above as i32);
+            pass.squares = pass.squares.wrapping_add(unsigned(near * near));
             let double = f64::from_bits(unsigned(value) | MAGIC) - TWO_TO_52;
             #[allow(clippy::cast_possible_truncation, reason = "13 bits remain")]
             {
                 *place = (double.to_bits() >> SHIFT).saturating_sub(BELOW) as u32;
             }
         }
+        pass
+    }
+
+    /// Some of them are below zero.
+    #[cold]
+    fn add_some_negative(&mut self, values: impl Iterator<Item = i64>) -> Extent {
+        let mut kept = [0; CHUNK];
+        let (mut count, mut negative) = (0, 0);
+        for value in values {
+            if value < 0 {
+                negative += 1;
+            } else {
+                kept[count] = value;
+                count += 1;
+            }
+        }
+        self.negative += negative;
+        self.add_chunk(&kept[..count])
+    }
+
+    /// Count so many values, whose buckets are known.
+    #[inline(always)]
+    fn sort_in(&mut self, count: usize) {
         let [first, second, third, fourth] = &mut self.lanes;
-        let mut fours = places[..values.len()].chunks_exact(LANES);
+        let mut fours = self.places[..count].chunks_exact(LANES);
         for four in &mut fours {
             first[four[0] as usize & MASK] += 1;
             second[four[1] as usize & MASK] += 1;
@@ -258,14 +316,7 @@ impl Times {
     /// The value beyond which so many millionths lie; `None` without any values.
     #[must_use]
     pub fn value_at(&self, beyond: u64) -> Option<u64> {
-        let rank = (u128::from(self.count) * u128::from(WHOLE - beyond)).div_ceil(WHOLE.into());
-        let mut below = 0;
-        let found = (0..BUCKETS).find(|&bucket| {
-            below += u128::from(self.held(bucket));
-            below >= rank && below > 0
-        })?;
-        let (low, width) = bounds(found);
-        Some((low + width / 2).clamp(self.min, self.max))
+        value_at(beyond, self.count, self.min..=self.max, |bucket| self.held(bucket))
     }
 
     /// The median, without which there are no values.
@@ -288,9 +339,6 @@ impl Times {
     #[must_use]
     pub fn report(&self) -> TimesReport {
         let some = self.count > 0;
-        let enough = |&(_, beyond): &(_, u64)| {
-            u128::from(self.count) * u128::from(beyond) >= u128::from(TAIL * WHOLE)
-        };
         TimesReport {
             count: self.count,
             negative: self.negative,
@@ -298,16 +346,8 @@ impl Times {
             mean: some.then(|| self.sum as f64 / self.count as f64),
             sd: self.deviation(),
             max: some.then_some(self.max),
-            percentiles: PERCENTILES
-                .iter()
-                .filter(|percentile| enough(percentile))
-                .filter_map(|&(name, beyond)| Some((name, self.value_at(beyond)?)))
-                .collect(),
-            histogram: (0..BUCKETS)
-                .map(|bucket| (bounds(bucket), self.held(bucket)))
-                .filter(|&(_, count)| count > 0)
-                .map(|((low, width), count)| [low, low + (width - 1), count])
-                .collect(),
+            percentiles: percentiles(self.count, self.min..=self.max, |bucket| self.held(bucket)),
+            histogram: histogram(|bucket| self.held(bucket)),
         }
     }
 }
@@ -326,8 +366,47 @@ pub struct TimesReport {
     histogram: Vec<[u64; 3]>,
 }
 
+/// The value beyond which so many millionths lie, by how many values each bucket holds.
+fn value_at(
+    beyond: u64,
+    count: u64,
+    within: RangeInclusive<u64>,
+    held: impl Fn(usize) -> u64,
+) -> Option<u64> {
+    let rank = (u128::from(count) * u128::from(WHOLE - beyond)).div_ceil(WHOLE.into());
+    let mut below = 0;
+    let found = (0..BUCKETS).find(|&bucket| {
+        below += u128::from(held(bucket));
+        below >= rank && below > 0
+    })?;
+    let (low, width) = bounds(found);
+    Some((low + width / 2).clamp(*within.start(), *within.end()))
+}
+
+/// Each percentile with enough values beyond it, by its name.
+pub(crate) fn percentiles(
+    count: u64,
+    within: RangeInclusive<u64>,
+    held: impl Fn(usize) -> u64,
+) -> BTreeMap<&'static str, u64> {
+    PERCENTILES
+        .iter()
+        .filter(|&&(_, beyond)| u128::from(count) * u128::from(beyond) >= u128::from(TAIL * WHOLE))
+        .filter_map(|&(name, beyond)| Some((name, value_at(beyond, count, within.clone(), &held)?)))
+        .collect()
+}
+
+/// Smallest and largest value of each bucket that holds some, and how many.
+pub(crate) fn histogram(held: impl Fn(usize) -> u64) -> Vec<[u64; 3]> {
+    (0..BUCKETS)
+        .map(|bucket| (bounds(bucket), held(bucket)))
+        .filter(|&(_, count)| count > 0)
+        .map(|((low, width), count)| [low, low + (width - 1), count])
+        .collect()
+}
+
 /// Number of the bucket of any value.
-fn bucket(value: u64) -> usize {
+pub(crate) fn bucket(value: u64) -> usize {
     let Some(power) = value.checked_ilog2() else { return 0 };
     let sub =
         if power <= SUB_BITS { value << (SUB_BITS - power) } else { value >> (power - SUB_BITS) };
@@ -397,7 +476,7 @@ mod tests {
             prop_assert!(low <= value && value - low < width);
             prop_assert!(width == 1 || width * SUB_BUCKETS <= low);
             let mut times = Times::default();
-            times.sort_in(&[signed(value)], value);
+            times.add(signed(value));
             prop_assert_eq!(times.held(bucket(value)), 1);
         }
 

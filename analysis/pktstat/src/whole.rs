@@ -423,7 +423,17 @@ pub fn analyse(path: &Path, options: &Options) -> Result<FileReport, Refused> {
         }
         kept.map_err(|error| Refused::Failed(format!("writing {}: {error}", list.display())))?;
     }
-    let (whole, place) = found.map_err(failed)?;
+    let (mut whole, place) = found.map_err(failed)?;
+    if whole.figures.flows.has_too_many() && wanted.has_latency() {
+        let largest = Wanted {
+            only_flows: Some(whole.figures.flows.largest()),
+            limits: Vec::new(),
+            ..wanted.clone()
+        };
+        // By one thread: each has histograms of its own.
+        let (found, _) = read(&source, &largest, None, 1).map_err(failed)?;
+        whole.figures.flows.take_histograms(found.figures.flows);
+    }
     Ok(report(path, &source.about, &whole, place, &asked))
 }
 
@@ -456,6 +466,7 @@ fn wanted(about: &About, options: &Options, first_ns: i64) -> Wanted {
         origin_ns: first_ns,
         by_flow: options.by_flow && about.layout == Layout::Records,
         only_latency: false,
+        only_flows: None,
     }
 }
 

@@ -172,7 +172,11 @@ class Late(Closed):
 
 
 class Flow(Closed):
-    """New packets of a flow, and their latency."""
+    """New packets of a flow, and their latency.
+
+    `percentiles` and `histogram` as in `Times`; null of a flow that is not among the 256 with the
+    most packets, or without a latency, and in a document of before.
+    """
 
     flow: Natural
     packets: Counted
@@ -183,6 +187,8 @@ class Flow(Closed):
     mean_ns: Real | None
     sd_ns: Real | None
     max_ns: Natural | None
+    percentiles: Mapping[str, Natural] | None = None
+    histogram: tuple[tuple[Natural, Natural, Counted], ...] | None = None
 
 
 class Bin(Closed):

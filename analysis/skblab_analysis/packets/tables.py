@@ -17,6 +17,7 @@ _US = 1000
 _MOST_FLOWS = 20
 # Whether the data begins, and whether it ends, within an anomaly.
 OPEN = {(False, False): "no", (True, False): "begin", (False, True): "end", (True, True): "both"}
+_OF_FLOW = ("50 %", "99 %", "99.9 %")
 _PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
 
 
@@ -130,9 +131,10 @@ def _late(late: tuple[Late, ...]) -> Table:
 
 
 def _flows(found: FileFigures) -> Table:
-    table = _table("flow", "packets", "packets/s", "min, µs", "mean, µs", "sd, µs", "max, µs")
+    table = _table("flow, µs", "packets", "packets/s", "mean", *_OF_FLOW, "max")
     for flow in (found.flows or ())[:_MOST_FLOWS]:
-        times = (flow.min_ns, flow.mean_ns, flow.sd_ns, flow.max_ns)
-        cells = (_us(value, 1) for value in times)
+        percentiles = flow.percentiles or {}
+        middle = (percentiles.get(name.removesuffix(" %")) for name in _OF_FLOW)
+        cells = (_us(value, 1) for value in (flow.mean_ns, *middle, flow.max_ns))
         table.add_row(str(flow.flow), number(flow.packets), number(flow.rate), *cells)
     return table

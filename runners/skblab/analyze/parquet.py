@@ -24,6 +24,10 @@ _TEXT, _WHOLE, _REAL, _TRUTH = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 # A number of a packet may have all 64 bits.
 _NUMBER = pa.uint64()
 
+_PERCENTILES = {
+    f"p{name}": (_NUMBER, "ns") for name in ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
+}
+
 COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
     "figures": {
         "file": (_TEXT, ""),
@@ -33,8 +37,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
         "min": (_NUMBER, "ns"),
         "mean": (_REAL, "ns"),
         "sd": (_REAL, "ns"),
-        **{f"p{name}": (_NUMBER, "ns") for name in ("50", "90", "99", "99.9", "99.99")},
-        **{f"p{name}": (_NUMBER, "ns") for name in ("99.999", "99.9999")},
+        **_PERCENTILES,
         "max": (_NUMBER, "ns"),
     },
     "counts": {
@@ -80,6 +83,14 @@ COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
         "mean_ns": (_REAL, "ns"),
         "sd_ns": (_REAL, "ns"),
         "max_ns": (_NUMBER, "ns"),
+        **_PERCENTILES,
+    },
+    "flow_histogram": {
+        "file": (_TEXT, ""),
+        "flow": (_WHOLE, ""),
+        "low": (_NUMBER, "ns"),
+        "high": (_NUMBER, "ns"),
+        "count": (_WHOLE, "packets"),
     },
     "anomalies": {
         "file": (_TEXT, ""),
@@ -175,7 +186,13 @@ def _rows(name: str, found: FileFigures) -> Iterator[dict[str, object]]:
         for waiting, arrivals in density.occupancy if density else ():
             yield {**file, "waiting": waiting, "arrivals": arrivals}
     elif name == "flows":
-        yield from ({**file, **flow.model_dump()} for flow in found.flows or ())
+        for flow in found.flows or ():
+            percentiles = {f"p{name}": value for name, value in (flow.percentiles or {}).items()}
+            yield {**file, **flow.model_dump(), **percentiles}
+    elif name == "flow_histogram":
+        for flow in found.flows or ():
+            for low, high, count in flow.histogram or ():
+                yield {**file, "flow": flow.flow, "low": low, "high": high, "count": count}
     else:
         for of in _KINDS:
             times = getattr(found, of)

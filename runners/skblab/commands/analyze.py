@@ -70,7 +70,13 @@ def analyze(
         int | None,
         typer.Option(min=0, max=65535, metavar="NUMBER", help="Only packets of this flow."),
     ] = None,
-    by_flow: Annotated[bool, typer.Option("--by-flow", help="Also figures of each flow.")] = False,
+    by_flow: Annotated[
+        bool,
+        typer.Option(
+            "--by-flow",
+            help="Also figures of each flow; percentiles are of the 256 with the most packets.",
+        ),
+    ] = False,
     same_clock: Annotated[
         bool,
         typer.Option(
