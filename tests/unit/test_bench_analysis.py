@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +88,12 @@ def test_a_plot_is_of_all_bins(tmp_path: Path) -> None:
     program.write_text(f"#!/bin/sh\necho '{figures}'\n")
     program.chmod(0o755)
     analysis.make_pairs(file, 3)
-    drawn = []
-    said = analysis.plot(program, file, 2, lambda words, folder: drawn.append((*words, folder)))
+    drawn: list[tuple[object, ...]] = []
+
+    def gnuplot(words: Sequence[str], folder: Path) -> None:
+        drawn.append((*words, folder))
+
+    said = analysis.plot(program, file, 2, gnuplot)
     assert drawn == [("plot.gp", tmp_path)] * 2
     assert (tmp_path / "plot.dat").read_text() == "0 10 10.5 11\n1024 12 12.0 12\n"
     assert said.startswith("A plot of 3 latencies takes ") and said.endswith("to draw 2 bins")
