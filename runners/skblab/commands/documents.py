@@ -18,6 +18,7 @@ from skblab.calibrate.result import Calibration
 from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
+from skblab.tune.ahead import TunePlan
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.analyze import AnalyzeDocument
@@ -337,7 +338,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kselftest": {"kselftest": Selftests, "kselftest-compare": ComparedSelftests},
     "soak": {"soak": Soak},
     "sweep": {"summary": SummaryDocument},
-    "tune": {"tune": Tuned},
+    "tune": {"tune": Tuned, "tune-plan": TunePlan},
     "resume": {"summary": SummaryDocument},
     "runs list": {"runs": RunsListing},
     "runs pack": {"packed-runs": PackedRuns},

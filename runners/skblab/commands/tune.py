@@ -18,7 +18,7 @@ from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep.request import Request, read
 from skblab.testbeds import KINDS, NETNS
-from skblab.tune import choosing, conduct, page
+from skblab.tune import ahead, choosing, conduct, dryrun, page
 from skblab.tune.asked import Asked
 from skblab_analysis.base.errors import UsageError
 
@@ -73,6 +73,14 @@ def tune(
     ] = None,
     flavour: FlavourName = "stock",
     name: KernelName = KERNEL_DEFAULT,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only print the plan: settings, trials and their order, how long it takes, what "
+            "each sweep decides, and what the time has no room for.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find settings that are better, try them together, and write down what to set.
@@ -97,6 +105,14 @@ def tune(
     request = Request(file, exact, None, where, hosts, flavour, chosen)
     found = read(file)
     choosing.require(found, wanted, file)
+    if dry_run:
+        plan = ahead.planned(Asked(file, wanted, minutes, request), found)
+        if as_json:
+            echo(plan)
+        else:
+            for line in dryrun.lines(plan):
+                typer.echo(line)
+        return
     reporter = Reporter()
     if chosen.packaged is not None:
         settled = chosen.settled(labroot.ensure(reporter), reporter)

@@ -200,6 +200,10 @@ class Request:
     def told(self, plan: Plan) -> Iterator[str]:
         """Yield what of its file the plan does not measure, or not as long, in sentences."""
         yield from told(plan, self.at_once)
+        yield from self.shortened(plan)
+
+    def shortened(self, plan: Plan) -> Iterator[str]:
+        """Yield what of its file is measured for a shorter time, or at fewer rates."""
         if not self.exact:
             yield from shorter.told(read(self.file), self.times)
         if self.minutes is not None and not self.exact and calibrated(plan):
@@ -211,6 +215,11 @@ class Request:
     def exact_cpus(self, found: Experiment) -> int:
         """Return the CPUs of a guest that counts: those asked for, or what the experiment needs."""
         return self.cpus or exact_cpus(found)
+
+    def impossible(self, plan: Plan) -> list[str]:
+        """Return what of a plan cannot be done here, whatever time there is, in words."""
+        wrong = [f"in {self.kind.where}: {why}" for why in self._unable(plan.experiment)]
+        return wrong + ([why] if (why := self.unbuildable(plan)) else [])
 
     def _unable(self, found: Experiment) -> list[str]:
         """Return what of an experiment cannot be done as it is asked for, in words."""

@@ -2,6 +2,8 @@
 """From an experiment to settings that were tried together: `skblab tune`.
 
 asked       for what, where, and in which time
+stages      its sweeps by name, and the request that each of them is
+ahead       what they would be, before any is made; dryrun says it
 conduct     the sweeps one after the other
 choosing    which settings can be set together
 adding      what each of them adds to the others

@@ -6,27 +6,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import math
 import time
 from pathlib import Path
 
 from skblab.lab import labroot, paths
 from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter
-from skblab.sweep import kept as keeping
 from skblab.sweep import session
-from skblab.sweep.budget import fitting
 from skblab.sweep.experiment import Experiment
 from skblab.testbeds import place
-from skblab.tune import adding, choosing, deriving
+from skblab.tune import adding, choosing, deriving, stages
 from skblab.tune.asked import Asked
 from skblab.tune.choosing import Chosen
 from skblab.tune.judging import NOTHING, choice, gain, held
 from skblab.tune.telling import to_tell, write
 from skblab.tune.timing import CONFIRM_SHARE, SWEEP_SHARE, minutes_of, more_time
-from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.base.words import rough_time
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import advice
 from skblab_analysis.report.page import build_report
@@ -57,7 +52,8 @@ def _tuned(asked: Asked, found: Experiment, folder: Path, reporter: Reporter) ->
     first = _swept(
         asked,
         deriving.first(found, exact=asked.request.exact),
-        folder / "sweep.toml",
+        folder,
+        stages.SWEEP,
         SWEEP_SHARE * asked.minutes,
         reporter,
     )
@@ -84,7 +80,8 @@ def _tuned(asked: Asked, found: Experiment, folder: Path, reporter: Reporter) ->
             second = _swept(
                 asked,
                 deriving.confirming(found, chosen, best, others, exact=asked.request.exact),
-                folder / "confirm.toml",
+                folder,
+                stages.CONFIRM,
                 max(left, CONFIRM_SHARE * asked.minutes),
                 reporter,
             )
@@ -117,36 +114,35 @@ def _each(
         return None, ""
     wanted = deriving.adding(found, settings, exact=asked.request.exact)
     try:
-        return _swept(asked, wanted, folder / "each.toml", left / 2, reporter), ""
+        return _swept(asked, wanted, folder, stages.EACH, left / 2, reporter), ""
     except SkblabError as error:
         return None, f"What settings add to each other was not measured: {error}"
 
 
-def _swept(asked: Asked, wanted: Experiment, file: Path, minutes: float, reporter: Reporter) -> Run:
+def _swept(
+    asked: Asked,
+    wanted: Experiment,
+    folder: Path,
+    stage: str,
+    minutes: float,
+    reporter: Reporter,
+) -> Run:
     """Run a sweep of an experiment that is written to a file first."""
-    disk.write(file, deriving.text(wanted))
-    keeping.keep(file.parent, wanted.rules)
-    request = dataclasses.replace(asked.request, file=str(file), minutes=round(minutes, 1))
-    plan = request.plan()
-    if not fitting(plan, request.at_once):
-        block = plan.seconds(1, request.at_once) / 60
-        enough = math.ceil(block * asked.minutes / minutes)
-        raise UsageError(
-            f"--minutes {asked.minutes:g}: {minutes:.1f} of them are for this sweep, and one block "
-            f"of it takes about {rough_time(60 * block)}; expected at least --minutes {enough}"
-        )
-    plan, folder = request.begin()
+    request = stages.requested(asked, wanted, folder, stage, minutes)
+    if why := stages.no_time(asked, request, request.plan()):
+        raise UsageError(why)
+    plan, run_folder = request.begin()
     for sentence in request.told(plan):
         reporter.say(sentence)
     root = labroot.ensure(reporter)
-    with session.alone(folder.path, reporter):
-        session.run(plan, folder, root, reporter, advice.candidates, resumed=False)
-    build_report(folder.path, gnuplot(root))
-    run = load(folder.path)
+    with session.alone(run_folder.path, reporter):
+        session.run(plan, run_folder, root, reporter, advice.candidates, resumed=False)
+    build_report(run_folder.path, gnuplot(root))
+    run = load(run_folder.path)
     for heard in (heard for heard in run.complaints() if heard.spoils):
         reporter.say(f"a kernel complained {heard.where}: {heard.lines[0]}")
     if all(row.state == "invalid" for row in run.trials):
-        raise SkblabError(f"every trial of {folder.path} is invalid: its report says why")
+        raise SkblabError(f"every trial of {run_folder.path} is invalid: its report says why")
     return run
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 
+from skblab.sweep.plan import Plan
+from skblab.sweep.request import Request
 from skblab.sweep.spent import spent
 from skblab.tune.deriving import LEAST_BLOCKS
 from skblab_analysis.base.words import counted
@@ -19,6 +21,12 @@ SWEEP_SHARE, CONFIRM_SHARE = 0.5, 0.25
 def minutes_of(run: Run) -> float:
     """Return the minutes that a sweep took."""
     return spent(Journal(run.folder / JOURNAL).read()) / 60
+
+
+def least_minutes(plan: Plan, request: Request, part: float) -> int:
+    """Return in how many minutes of a tune a plan has enough blocks, with this part of them."""
+    seconds = plan.seconds(min(LEAST_BLOCKS, plan.experiment.repeats.most), request.at_once)
+    return math.ceil(seconds / 60 / part)
 
 
 def more_time(run: Run, minutes: float, part: float = SWEEP_SHARE) -> str:
