@@ -30,7 +30,7 @@ from skblab.sweep.experiment import Experiment, read
 from skblab.sweep.request import SHIPPED
 from skblab.testbeds import Offered, Sending
 from skblab.testbeds.netns import Netns
-from skblab.tune import adding, choosing, conduct, deriving, judging, page, script
+from skblab.tune import adding, choosing, conduct, deriving, judging, page, script, sweeping
 from skblab.tune.adding import Added
 from skblab.tune.deriving import BEST_ALONE, TOGETHER
 from skblab_analysis.base.errors import UsageError
@@ -415,7 +415,7 @@ def tuned(
     left = list(guests)
     file = walls.as_if_booted(tmp_path, monkeypatch, guest)
     file.write_text(text)
-    monkeypatch.setattr(conduct, "gnuplot", lambda root: fake_gnuplot)
+    monkeypatch.setattr(sweeping, "gnuplot", lambda root: fake_gnuplot)
     call = ["tune", str(file), "--testbed", "netns", "--minutes", "600", "--json"]
     monkeypatch.setattr(deriving, "MOST_BLOCKS", 3)
     done = CliRunner().invoke(app, call)
@@ -439,7 +439,8 @@ def test_what_is_better_in_both_sweeps_is_advised(
     assert "This was not your router but a guest of skblab's" in told
     assert "## No significant difference alone" not in told
     assert {file.name for file in folder.iterdir()} == {
-        *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml")
+        *("advice.md", "advice.sh", "sysctl.conf", "tuned.conf", "sweep.toml", "confirm.toml"),
+        *("experiment.toml", "tune.json"),
     }
     confirm = tomllib.loads((folder / "confirm.toml").read_text())
     assert [setting["name"] for setting in confirm["setting"]] == [TOGETHER]

@@ -23,6 +23,7 @@ from skblab.sweep.plan import Plan
 from skblab.sweep.request import SHIPPED, Request, unfinished
 from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
+from skblab.tune.state import FILE as TUNE
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import ABSENT, counted, rough_time
 from skblab_analysis.formats import bisect
@@ -224,6 +225,8 @@ def resume(
     """
     if (run / bisect.FILE).exists():
         raise UsageError(f"{run} is no sweep; go on with it: ./skblab bisect --resume {run}")
+    if (run / TUNE).exists():
+        raise UsageError(f"{run} is no sweep; go on with it: ./skblab tune --resume {run}")
     reporter = Reporter()
     with session.alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.

@@ -16,25 +16,27 @@ from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelN
 from skblab.lab import labroot
 from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
+from skblab.sweep.experiment import Experiment
 from skblab.sweep.request import Request, read
 from skblab.testbeds import KINDS, NETNS
 from skblab.tune import ahead, choosing, conduct, dryrun, page
 from skblab.tune.asked import Asked
 from skblab_analysis.base.errors import UsageError
 
-LEAST_MINUTES = 1.0
+LEAST_MINUTES, MINUTES = 1.0, 20.0
+THROUGHPUT = "throughput"
 
 
 def tune(
     file: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="An experiment file with the settings to try, or the name of one that comes with "
-            "skblab.",
+            "skblab. Needed without --resume.",
             autocompletion=sweeping.names,
             show_default=False,
         ),
-    ],
+    ] = None,
     goal: Annotated[
         str,
         typer.Option(
@@ -44,7 +46,7 @@ def tune(
             "instructions per packet. The file needs [measure.throughput] or [measure.latency] for "
             "that; instructions are counted of any.",
         ),
-    ] = "throughput",
+    ] = THROUGHPUT,
     minutes: Annotated[
         float,
         typer.Option(
@@ -52,7 +54,7 @@ def tune(
             max=100_000,
             help="Measure for about so many minutes; building kernels comes on top.",
         ),
-    ] = 20.0,
+    ] = MINUTES,
     testbed: Annotated[
         str,
         typer.Option(
@@ -73,6 +75,15 @@ def tune(
     ] = None,
     flavour: FlavourName = "stock",
     name: KernelName = KERNEL_DEFAULT,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Go on with a tune that was stopped: its folder, results/tune-NAME-TIME. The "
+            "folder has all other options.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -92,38 +103,66 @@ def tune(
     sysctls, files of network devices and offload features on the router; with --revert the script
     puts back what it found.
 
+    A tune that was stopped goes on with --resume FOLDER: what is stored is not measured again.
+
     Example: `skblab tune quick --for throughput`
     """
-    if goal not in choosing.GOALS:
-        raise UsageError(f"--for {goal}: expected one of {', '.join(choosing.GOALS)}")
-    wanted = next(one for one in choosing.GOALS if one == goal)
-    where = testbed or ("hosts" if hosts else NETNS.name if goal == "instructions" else "virtio")
-    if where not in KINDS:
-        raise UsageError(f"--testbed {where}: expected one of {', '.join(KINDS)}")
-    exact = wanted == "instructions"
-    chosen = kernels.parse(name)
-    request = Request(file, exact, None, where, hosts, flavour, chosen)
-    found = read(file)
-    choosing.require(found, wanted, file)
+    reporter = Reporter()
+    if resume is not None:
+        others = (file, testbed, hosts, dry_run, goal != THROUGHPUT, minutes != MINUTES)
+        if any(others) or flavour != "stock" or name != KERNEL_DEFAULT:
+            raise UsageError("--resume: the folder has all other options; leave them out")
+        _show(conduct.resume(resume, reporter), as_json=as_json)
+        return
+    if file is None:
+        raise UsageError("FILE is missing; or name a tune that was stopped: --resume FOLDER")
+    asked, found = _asked(file, goal, minutes, testbed, hosts, flavour, name)
     if dry_run:
-        plan = ahead.planned(Asked(file, wanted, minutes, request), found)
+        plan = ahead.planned(asked, found)
         if as_json:
             echo(plan)
         else:
             for line in dryrun.lines(plan):
                 typer.echo(line)
         return
-    reporter = Reporter()
-    if chosen.packaged is not None:
-        settled = chosen.settled(labroot.ensure(reporter), reporter)
-        request = dataclasses.replace(request, kernel=settled)
-    made = conduct.tune(Asked(file, wanted, minutes, request), found, reporter)
+    request = asked.request
+    if request.kernel.packaged is not None:
+        settled = request.kernel.settled(labroot.ensure(reporter), reporter)
+        asked = dataclasses.replace(asked, request=dataclasses.replace(request, kernel=settled))
+    _show(conduct.tune(asked, found, reporter), as_json=as_json)
+
+
+def _asked(
+    file: str,
+    goal: str,
+    minutes: float,
+    testbed: str,
+    hosts: Path | None,
+    flavour: str,
+    name: str,
+) -> tuple[Asked, Experiment]:
+    """Return what is asked for, and the experiment of its file; UsageError if it is none."""
+    if goal not in choosing.GOALS:
+        raise UsageError(f"--for {goal}: expected one of {', '.join(choosing.GOALS)}")
+    wanted = next(one for one in choosing.GOALS if one == goal)
+    where = testbed or ("hosts" if hosts else NETNS.name if goal == "instructions" else "virtio")
+    if where not in KINDS:
+        raise UsageError(f"--testbed {where}: expected one of {', '.join(KINDS)}")
+    kernel = kernels.parse(name)
+    request = Request(file, wanted == "instructions", None, where, hosts, flavour, kernel)
+    found = read(file)
+    choosing.require(found, wanted, file)
+    return Asked(file, wanted, minutes, request), found
+
+
+def _show(made: conduct.Outcome, *, as_json: bool) -> None:
+    """Print what is advised."""
     if as_json:
         echo(
             Tuned(
                 folder=str(made.folder),
-                goal=wanted,
-                experiment=found.name,
+                goal=made.asked.goal,
+                experiment=made.experiment,
                 settings=made.kept.settings,
                 confirmed=made.confirmed,
                 why_none=made.why_none,

@@ -23,11 +23,13 @@ def recording(
     reporter: Reporter,
     *,
     resumes: bool = False,
+    go_on: bool = True,
 ) -> Iterator[None]:
     """Run the body; whatever stops it, what was recorded stays readable and says why it ends here.
 
     `environment` is called only then, and returns what is known of it by that time. `resumes`: the
     command `resume` goes on with such a run; one that never began, with nothing to look at, goes.
+    Without `go_on` whoever called says how.
     """
     try:
         yield
@@ -43,7 +45,7 @@ def recording(
         with contextlib.suppress(OSError, SkblabError):
             folder.fail(reason, known, reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")
-        if resumes:
+        if resumes and go_on:
             reporter.say(f"go on with: ./skblab resume {folder.path}")
         raise
 

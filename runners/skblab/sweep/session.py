@@ -55,15 +55,17 @@ def run(
     better: Callable[[Run], Sequence[str]],
     *,
     resumed: bool,
+    go_on: bool = True,
 ) -> None:
     """Measure what the run in a folder lacks, and finish it.
 
-    `better` names its settings that are better than the baseline by something.
+    `go_on`: where it breaks off, say how to go on with it. `better` names its settings that are
+    better than the baseline by something.
     """
     sweep = prepared(plan, folder, root, reporter)
     if resumed:
         folder.resume()
-    with recording(folder, sweep.machines.environment, reporter, resumes=True):
+    with recording(folder, sweep.machines.environment, reporter, resumes=True, go_on=go_on):
         sweep.measure()
     environment = sweep.machines.environment()
     assert environment is not None

@@ -4,6 +4,8 @@
 asked       for what, where, and in which time
 stages      its sweeps by name, and the request that each of them is
 ahead       what they would be, before any is made; dryrun says it
+state       how far it has come, in its folder
+sweeping    one of its sweeps, begun or gone on with
 conduct     the sweeps one after the other
 choosing    which settings can be set together
 adding      what each of them adds to the others

@@ -26,7 +26,7 @@ from skblab.sweep.request import Request
 from skblab.tune import adding, choosing, deriving, stages
 from skblab.tune.asked import Asked
 from skblab.tune.choosing import Chosen, Goal
-from skblab.tune.stages import CONFIRM, EACH, SWEEP
+from skblab.tune.stages import CONFIRM, EACH, SWEEP, StageName
 from skblab.tune.timing import CONFIRM_SHARE, SWEEP_SHARE, least_minutes
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import Closed
@@ -81,7 +81,7 @@ class OrderedBoot(Closed):
 class Stage(Closed):
     """A sweep of the tune. Where it is not `known`, it is as large as it can become."""
 
-    name: Literal["sweep", "each", "confirm"]
+    name: StageName
     known: bool = Field(description="it will be so; else it depends on what was found before")
     decides: str
     minutes: float = Field(description="what it is given")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from typing import Literal
 
 from skblab.sweep import kept as keeping
 from skblab.sweep.budget import fitting
@@ -18,8 +19,9 @@ from skblab_analysis.base import disk
 from skblab_analysis.base.words import rough_time
 
 # Each has its experiment in a file of that name.
-SWEEP, EACH, CONFIRM = "sweep", "each", "confirm"
-STAGES = (SWEEP, EACH, CONFIRM)
+StageName = Literal["sweep", "each", "confirm"]
+STAGES: tuple[StageName, StageName, StageName] = ("sweep", "each", "confirm")
+SWEEP, EACH, CONFIRM = STAGES
 
 
 def file(folder: Path, stage: str) -> Path:
