@@ -22,6 +22,7 @@ from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
 from skblab.cli import app
+from skblab.knobs import effects
 from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -226,9 +227,14 @@ def test_the_script_shows_what_it_would_set(
 ) -> None:
     before = state(tmp_path)
     shown = router("--show", "eth0.7").stdout.splitlines()
-    assert len(shown) == 5
-    assert shown[1].endswith("/proc/sys/net/core/netdev_budget: 300, would be 600")
-    assert shown[-1] == "eth0.7 generic-receive-offload: on, would be off"
+    values, beside = shown[:5], shown[5:]
+    assert values[1].endswith("/proc/sys/net/core/netdev_budget: 300, would be 600")
+    assert values[-1] == "eth0.7 generic-receive-offload: on, would be off"
+    # What else each of them changes, from the table that the page has.
+    assert beside == [
+        f"{setting} changes also: {words}" for setting, words in effects.told(KNOBS_OF_FILES)
+    ]
+    assert beside[-1].startswith("gro=off changes also: Local TCP receivers")
     kept = router("--sysctl", "eth0.7").stdout.splitlines()
     assert kept == [
         "net/ipv4/conf/all/rp_filter = 0",
@@ -292,6 +298,138 @@ def test_what_fails_in_the_middle_is_put_back(
     assert not (tmp_path / "saved").exists()
 
 
+GROUPS = """Features for eth0:
+rx-checksumming: on [fixed]
+tx-checksumming: on
+\ttx-checksum-ipv4: off [fixed]
+\ttx-checksum-ip-generic: on
+\ttx-checksum-sctp: off
+scatter-gather: on
+\ttx-scatter-gather: on
+\ttx-scatter-gather-fraglist: off [fixed]
+tcp-segmentation-offload: on
+\ttx-tcp-segmentation: on
+\ttx-tcp-ecn-segmentation: off
+\ttx-tcp-mangleid-segmentation: off [requested on]
+\ttx-tcp6-segmentation: on
+generic-segmentation-offload: on
+large-receive-offload: off [fixed]
+"""
+# As ethtool: a group's name stands for all its members that are not fixed.
+SWITCHES = """
+import os, re, sys
+file = os.environ["FEATURES"]
+lines = open(file).read().splitlines()
+if sys.argv[1] == "-k":
+    print("\\n".join(lines))
+    sys.exit()
+names = [line.split(":")[0] for line in lines]
+for name, value in zip(sys.argv[3::2], sys.argv[4::2]):
+    name = name if name in names else "\t" + name
+    first = last = names.index(name)
+    while last + 1 < len(names) and lines[last + 1].startswith("\t"):
+        last += 1
+    group = not name.startswith("\t")
+    for at in range(first + (last > first), last + 1) if group else [first]:
+        if "[fixed]" not in lines[at]:
+            lines[at] = f"{names[at]}: {value}"
+    while not (lines[first][0] != "\t"):
+        first -= 1
+    members = [line for line in lines[first + 1 : last + 1] if line.startswith("\t")]
+    if members:
+        on = any(re.search(": on", line) for line in members)
+        lines[first] = f"{names[first]}: {'on' if on else 'off'}"
+open(file, "w").write("\\n".join(lines) + "\\n")
+"""
+
+
+def test_of_a_group_each_member_is_put_back_as_it_was(tmp_path: Path) -> None:
+    features, tool = tmp_path / "features", tmp_path / "bin/ethtool"
+    tool.parent.mkdir()
+    (tmp_path / "switches.py").write_text(SWITCHES)
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/switches.py "$@"\n')
+    tool.chmod(0o755)
+    device = tmp_path / "sys/class/net/eth0"
+    device.mkdir(parents=True)
+    off: dict[str, Value] = {"tso": False, "tx_checksum": False, "gso": False}
+    made = script.script("advice.sh", ["For a test."], off)
+    made = made.replace(script.SAVED, str(tmp_path / "saved"))
+    file = tmp_path / "advice.sh"
+    file.write_text(made.replace("/sys/class", f"{tmp_path}/sys/class"))
+
+    def call(*words: str) -> str:
+        env = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "FEATURES": str(features)}
+        done = subprocess.run(
+            ["sh", file, *words], check=False, capture_output=True, text=True, env=env
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    features.write_text(GROUPS)
+    shown = call("--show", "eth0").splitlines()
+    assert "eth0 tcp-segmentation-offload: on, would be off" in shown
+    assert "  with it tx-tcp-ecn-segmentation: off, would be off" in shown
+    assert "  with it tx-tcp-mangleid-segmentation: on, would be off" in shown
+    assert not any("tx-checksum-ipv4" in line for line in shown)
+    assert features.read_text() == GROUPS
+    call("eth0")
+    now = features.read_text()
+    assert (
+        now != GROUPS and "\ttx-tcp-segmentation: off" in now and "\ttx-scatter-gather: on" in now
+    )
+    assert sorted((tmp_path / "saved").read_text().splitlines()[:-1]) == [
+        "ethtool -K 'eth0' generic-segmentation-offload on",
+        "ethtool -K 'eth0' tx-checksum-ip-generic on tx-checksum-sctp off",
+        "ethtool -K 'eth0' tx-tcp-segmentation on tx-tcp-ecn-segmentation off "
+        "tx-tcp-mangleid-segmentation on tx-tcp6-segmentation on",
+    ]
+    call("--revert")
+    # What was asked for and could not be is asked for again: this ethtool then has it.
+    assert features.read_text() == GROUPS.replace("off [requested on]", "on")
+
+
+def test_a_feature_that_is_so_already_is_not_touched(tmp_path: Path) -> None:
+    """Also a group of which all members are."""
+    members = "tx-tcp-segmentation off\ntx-tcp6-segmentation off"
+    made = script.script("advice.sh", [], {"tso": False})
+    _, _, rest = made.partition("feature() {")
+    body = "feature() {" + rest.partition("\n}\n")[0] + "\n}\n"
+    shell = f"""set -eu
+newline='
+'
+mode=apply
+members() {{ echo '{members}'; }}
+ethtool() {{ [ "$1" = -k ] || echo changed; }}
+save() {{ echo saved; }}
+{body}feature eth0 tcp-segmentation-offload "$1"
+"""
+    for wanted, said in (("off", ""), ("on", "saved\nchanged\n")):
+        call = ["sh", "-c", shell, "sh", wanted]
+        done = subprocess.run(call, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
+def test_a_page_says_what_else_its_settings_change() -> None:
+    told = page.Told(
+        **dict.fromkeys(("question", "where", "kernel", "confirmed", "caution", "why_none"), ""),
+        goal="throughput",
+        **dict.fromkeys(
+            ("traffic", "ranked", "elsewhere", "mixed", "only_here", "left", "not_tested"), ()
+        ),
+        no_gain=(),
+        reports=(),
+        together=["a"],
+        knobs={"gro": False, "sysctl.net.ipv4.ip_early_demux": 0, "patches": True},
+    )
+    lines = list(page.page(told))
+    begin = lines.index("## What these settings change beside that")
+    assert lines[begin + 2].startswith("- gro=off: Local TCP receivers get each segment")
+    assert lines[begin + 3] == f"- sysctl.net.ipv4.ip_early_demux=0: {effects.UNKNOWN}"
+    assert not lines[begin + 4].startswith("- ")
+    nothing = replace(told, why_none="Nothing.", knobs={})
+    assert not any("change beside" in line for line in page.page(nothing))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -315,7 +453,7 @@ def test_a_script_of_words_that_it_does_not_know_does_nothing(
 
 def test_the_script_is_clean(tmp_path: Path) -> None:
     file = tmp_path / "advice.sh"
-    file.write_text(script.script("advice.sh", ["For a test."], KNOBS_OF_FILES))
+    file.write_text(script.script("advice.sh", ["For a test."], {**KNOBS_OF_FILES, "tso": False}))
     call = [Path(sys.executable).with_name("shellcheck"), file]
     checked = subprocess.run(call, check=False, capture_output=True, text=True)
     assert (checked.returncode, checked.stdout) == (0, "")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skblab.knobs import effects
 from skblab.knobs.base import DEVICE, Knob
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -90,6 +91,11 @@ def page(told: Told) -> Iterator[str]:
         yield ""
         yield from _commands(told.knobs, told.catalogue)
         yield from _how(told.knobs)
+        if changed := list(effects.told(told.knobs)):
+            yield ""
+            yield "## What these settings change beside that"
+            yield ""
+            yield from (f"- {setting}: {words}" for setting, words in changed)
     for title, rows in (
         (
             "What each setting is worth alone" if not told.why_none else "The first sweep alone",

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from skblab.knobs import effects
 from skblab.knobs.base import DEVICE
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -38,7 +39,8 @@ _SCRIPT = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 {about}
 # Each DEVICE is a port that forwards the traffic, not one for management.
-# Look first:         sh {name} {show} DEVICE…      prints what each value is and what it would be
+# Look first:         sh {name} {show} DEVICE…      prints what each value is, what it would be, and
+#                     what else that changes
 # Set it:             sh {name} DEVICE…             until the next boot
 # Put back:           sh {name} {revert}
 # For /etc/sysctl.d:  sh {name} {sysctl} DEVICE…    prints those that are sysctls
@@ -82,6 +84,33 @@ put() {{ # file value
 	esac
 }}
 
+# A line of ethtool -k as its feature, and whether that was asked for; nothing if it is fixed.
+asked() {{ # line
+	line=${{1#"${{1%%[![:space:]]*}}"}}
+	case $line in
+	*"[fixed]"*) ;;
+	*"[requested on]"*) echo "${{line%%:*}} on" ;;
+	*"[requested off]"*) echo "${{line%%:*}} off" ;;
+	*": on"*) echo "${{line%%:*}} on" ;;
+	*) echo "${{line%%:*}} off" ;;
+	esac
+}}
+
+# What switching a feature switches: itself, or of a group each member for itself.
+members() {{ # device feature
+	ethtool -k "$1" | {{
+		inside='' alone=''
+		while IFS= read -r line; do
+			case $line in
+			"$2:"*) inside=yes alone=$line ;;
+			[![:space:]]*) inside='' ;;
+			*) [ -z "$inside" ] || {{ alone='' && asked "$line"; }} ;;
+			esac
+		done
+		[ -z "$alone" ] || asked "$alone"
+	}}
+}}
+
 feature() {{ # device feature on|off
 	[ "$mode" != sysctl ] || return 0
 	shown=$(ethtool -k "$1" | sed -n "s/^$2: //p")
@@ -95,10 +124,16 @@ feature() {{ # device feature on|off
 		*fixed*) fail "$2 of $1 is fixed: $was" ;;
 		esac
 		;;
-	show) echo "$1 $2: $was, would be $3" ;;
+	show)
+		echo "$1 $2: $was, would be $3"
+		members "$1" "$2" | sed "/^$2 /d; s/ /: /; s/^/  with it /; s/\\$/, would be $3/"
+		;;
 	apply)
-		[ "$was" != "$3" ] || return 0
-		save "ethtool -K '$1' $2 $was"
+		case $3 in on) other=off ;; *) other=on ;; esac
+		each=$(members "$1" "$2")
+		case "$each$newline" in *" $other$newline"*) ;; *) return 0 ;; esac
+		# By one call: some features go with others.
+		save "ethtool -K '$1' $(echo "$each" | tr '\\n' ' ' | sed 's/ $//')"
 		ethtool -K "$1" "$2" "$3"
 		;;
 	esac
@@ -121,11 +156,16 @@ back() {{
 	rm "$saved" "$saved.left"
 }}
 
+# What it changes beside that for which it is advised.
+beside() {{ # setting words
+	[ "$mode" != show ] || echo "$1 changes also: $2"
+}}
+
 settings() {{ # device…
 {once}	for device; do
 		:
 {each}	done
-}}
+{beside}}}
 
 if [ "${{1-}}" = {revert} ]; then
 	[ -e "$saved" ] || {{ status=2; fail "nothing is set by it since the last boot"; }}
@@ -181,6 +221,10 @@ def script(name: str, about: Sequence[str], knobs: Mapping[str, Value]) -> str:
         saved=shlex.quote(SAVED),
         once="".join(f"\t{call}\n" for call in calls if "$device" not in call),
         each="".join(f"\t\t{call}\n" for call in calls if "$device" in call),
+        beside="".join(
+            f"\tbeside {shlex.quote(setting)} {shlex.quote(words)}\n"
+            for setting, words in effects.told(knobs)
+        ),
     )
 
 
