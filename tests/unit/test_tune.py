@@ -410,12 +410,12 @@ save() {{ echo saved; }}
 
 
 def test_a_page_says_what_else_its_settings_change() -> None:
+    words = ("question", "where", "kernel", "confirmed", "caution", "why_none")
+    rows = ("traffic", "ranked", "elsewhere", "mixed", "only_here", "left", "not_tested")
+    blank: dict[str, Any] = {**dict.fromkeys(words, ""), **dict.fromkeys(rows, ())}
     told = page.Told(
-        **dict.fromkeys(("question", "where", "kernel", "confirmed", "caution", "why_none"), ""),
+        **blank,
         goal="throughput",
-        **dict.fromkeys(
-            ("traffic", "ranked", "elsewhere", "mixed", "only_here", "left", "not_tested"), ()
-        ),
         no_gain=(),
         reports=(),
         together=["a"],
