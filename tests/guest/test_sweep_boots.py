@@ -60,6 +60,41 @@ def test_a_guest_is_booted_as_its_knobs_want(
                 applier.apply(wrong)
 
 
+def test_routes_of_packets_are_looked_up_in_the_vrf(
+    stock: Kernel, lab: LabRoot, tmp_path: Path
+) -> None:
+    begins = start({"vrf": True})
+    with Guest.boot(make_spec(), stock, lab) as guest:
+        assert booting.begin(guest.transport, begins) is None
+        testbed = Netns(guest.transport, guest.spec.cpus)
+        testbed.prepare(Traffic(destinations=("fixed", "random")))
+
+        def there(command: str) -> str:
+            done = guest.transport.script(f"ip netns exec router {command}").check(command)
+            return str(done.stdout)
+
+        def passed() -> int:
+            return int(there("cat /sys/class/net/skbvrf/statistics/rx_packets"))
+
+        for option in ("-4", "-6"):
+            assert "r1" not in there(f"ip {option} route show")
+            assert "default via" in there(f"ip {option} route show vrf skbvrf")
+        with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+            found = applier.apply({"vrf": True, "rp_filter": 1})
+            assert [applied for applied in found if applied.invalid] == []
+            for family, destinations in ((4, "fixed"), (6, "fixed"), (4, "random"), (6, "random")):
+                stream = Stream.model_validate(
+                    {"family": family, "frame": 82, "flows": 4, "destinations": destinations}
+                )
+                before = passed()
+                offered = testbed.offer(Sending(stream, COUNT))
+                assert (offered.forwarded, offered.received) == (COUNT, COUNT)
+                assert passed() - before == COUNT
+            with pytest.raises(Unable, match="vrf: is on; only a boot can make it off"):
+                applier.apply({"vrf": False})
+        assert guest.console.warnings() == []
+
+
 @pytest.fixture(scope="module")
 def testbed(stock: Kernel, lab: LabRoot) -> Iterator[Netns]:
     with Guest.boot(make_spec(), stock, lab) as guest:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from skblab.knobs.base import UNABLE, Unable
-from skblab.knobs.boot import BOOTS, start
+from skblab.knobs.boot import BOOTS, FLAG, start
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import kernel
@@ -22,14 +23,17 @@ from skblab.machine.transport.base import Done
 from skblab.sweep import booting, plan, running
 from skblab.sweep.booting import Booting, begin
 from skblab.sweep.dryrun import commands, setting
-from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.experiment import BASELINE, WAYS_OUT, Experiment
 from skblab.sweep.machines import Guests
 from skblab.sweep.measure.exact import Counting
-from skblab.sweep.planned import Boot
+from skblab.sweep.planned import TESTER, Boot
 from skblab.sweep.progress import Progress
+from skblab.sweep.request import make_plan as planned
 from skblab.sweep.running import Running
 from skblab.sweep.session import by_boot
 from skblab.testbeds import NETNS
+from skblab.tune import choosing
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
@@ -69,12 +73,67 @@ def test_arguments_of_the_kernel(knobs: dict[str, Value], arguments: tuple[str, 
     assert start(knobs).arguments == arguments
 
 
+def test_a_vrf_is_of_all_devices_or_none() -> None:
+    knob = KNOBS["vrf"]
+    plain = '[{"ifname":"r0","linkinfo":{"info_kind":"veth"}}]\n'
+    slave = '[{"ifname":"r1","linkinfo":{"info_kind":"veth","info_slave_kind":"vrf"}}]\n'
+    bridged = slave.replace('"vrf"', '"bridge"')
+    assert knob.get(MACHINE).count("ip -d -j link show dev r") == 2
+    for printed, state in (
+        (plain, "off"),
+        (bridged + plain, "off"),
+        ('[{"ifname":"eth0"}]\n', "off"),
+        (slave + slave, "on"),
+        (plain + slave, "on of some devices only"),
+    ):
+        assert knob.state(printed) == state
+    knob.fits(slave, True)
+    with pytest.raises(Unable, match="is off; only a boot can make it on"):
+        knob.fits(plain, True)
+
+
+def test_a_vrf_has_a_boot_of_its_own() -> None:
+    """What it leaves would be in whatever else is measured in that boot."""
+    made = experiment({"vrf": True}, {"rp_filter": 1}, {"vrf": True, "rp_filter": 2})
+    boots = {
+        str(boot): {one.setting for one in boot.settings}
+        for boot in planned(made, exact=False).boots
+    }
+    assert {name: of - {TESTER} for name, of in boots.items()} == {
+        "": {BASELINE, AGAIN, "s1"},
+        "vrf=on": {"s0", "s2"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("other", "value", "said"),
+    [
+        ("vlan", 7, "7"),
+        ("bridge", "in", "'in'"),
+        ("routes", 10, "10"),
+        ("routes6", 10, "10"),
+        ("next_hops", 4, "4"),
+    ],
+)
+def test_routes_outside_of_a_vrf_would_have_no_effect(other: str, value: Value, said: str) -> None:
+    with pytest.raises(ValueError, match=f"s0: vrf = on and {other} = {said} both lead packets"):
+        experiment({"vrf": True, other: value})
+    experiment({"vrf": False, other: value}, {"vrf": True, other: WAYS_OUT[other]})
+    # A tune sets only one of them.
+    made = experiment({"vrf": True}, {other: value})
+    found = choosing.combine(made, ["s0", "s1"])
+    assert found.settings == ("s0",) and found.left == (("s1", "what is better wants vrf=on"),)
+
+
 def test_a_knob_chooses_another_kernel_than_the_run_has() -> None:
     assert (start({}, "rt", patches=False).flavour, start({}).patches) == ("rt", True)
     chosen = start({"kernel": "rt", "patches": False})
     assert str(chosen) == "kernel rt, without patches"
     assert start({"selinux": "enforcing"}).scripts[0].endswith("begin enforcing\n)")
     assert start({"selinux": "off"}).scripts == ()
+    # It is there before router.sh looks for it.
+    assert start({"vrf": True}).scripts == (f": >{FLAG}",) and start({"vrf": False}).scripts == ()
+    assert f"VRF_FLAG={FLAG} " in (resources.files("skblab.testbeds") / "router.sh").read_text()
 
 
 @pytest.mark.parametrize(

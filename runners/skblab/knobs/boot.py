@@ -7,6 +7,7 @@ guest is booted with them: `start` tells how.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +15,25 @@ from importlib import resources
 from typing import Literal
 
 from skblab.knobs import cpus
-from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Independent, Unable, able
+from skblab.knobs.base import (
+    DEVICE,
+    ON_OFF,
+    UNABLE,
+    Check,
+    Choice,
+    Family,
+    Independent,
+    Unable,
+    able,
+)
 from skblab.knobs.values import Value, text
-from skblab.machine.device import Machine
+from skblab.machine.device import Machine, script_inside
 
 Flavour = Literal["stock", "rt"]
 STOCK: Flavour = "stock"
 RT: Flavour = "rt"
+# Has router.sh make a VRF, which has the same name of it.
+FLAG = "/run/skblab-vrf"
 SELINUX = ("off", "permissive", "enforcing")
 
 
@@ -119,6 +132,29 @@ class BootKnob(Independent):
         arguments = self.arguments(value)
         said = [f"kernel argument {arguments}" if arguments else "", self.other(value)]
         return "; ".join(filter(None, said)) or f"no {self.name}= among the kernel's arguments"
+
+
+@dataclass(frozen=True)
+class Vrf(BootKnob):
+    """Whether the router's devices are in a VRF, which router.sh makes if FLAG is there.
+
+    It takes a boot of its own: with the first VRF come a rule for all look-ups of routes, and a
+    mark that there are rules, and the mark stays when VRF and rule have gone.
+    """
+
+    def get(self, machine: Machine) -> str:
+        """Print a document for each device."""
+        return "\n".join(
+            script_inside(device.netns, f"ip -d -j link show dev {device.name}")
+            for device in machine.devices
+        )
+
+
+def _in_vrf(printed: str) -> str:
+    """Return whether all devices are in a VRF, or none; some is neither."""
+    links = [link for line in printed.splitlines() for link in json.loads(line)]
+    found = {link.get("linkinfo", {}).get("info_slave_kind") == "vrf" for link in links}
+    return text(found == {True}) if len(found) < 2 else "on of some devices only"
 
 
 def _cpu_argument(name: str) -> Callable[[Value], str]:
@@ -221,6 +257,21 @@ BOOTS: tuple[BootKnob, ...] = (
             str(value), ""
         ),
         needs="an SELinux policy there",
+    ),
+    Vrf(
+        "vrf",
+        "A VRF that the router's ports are in: their packets' routes are looked up in its table.",
+        ON_OFF,
+        "",
+        _in_vrf,
+        first=lambda value: f": >{FLAG}" if value else "",
+        other=lambda value: (
+            f"with each {DEVICE} in a VRF before it has addresses: ip link add VRF type vrf table "
+            f"10; ip link set VRF up; ip link set {DEVICE} master VRF"
+            if value
+            else "without any VRF"
+        ),
+        needs="CONFIG_NET_VRF",
     ),
 )
 FAMILY = Family(130, BOOTS)

@@ -309,6 +309,14 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
     "nohz_full": (Effect("System calls and interrupts on these CPUs take longer.", _on),),
     "rcu_nocbs": (Effect("Threads on other CPUs do that work.", _on),),
     "irqaffinity": (Effect("Interrupts crowd on the CPUs that are left.", _on),),
+    "vrf": (
+        Effect(
+            "Programs of this machine reach what is behind these ports only if they are bound to "
+            "the VRF. Each look-up of a route asks rules first, for all ports, until the next "
+            "boot: also when the VRF has gone.",
+            _on,
+        ),
+    ),
     "selinux": (Effect("No program is confined by policy: a protection goes.", _off),),
 }
 # Those of the laboratory alone, which nobody sets on a router.

@@ -58,6 +58,15 @@ _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 MOST_TRIALS = 1_000_000
 # No sysctl is in so many tables.
 DEEPEST = 20
+# Knobs that lead packets out, with the value that does not; and which of them exclude each other.
+WAYS_OUT: Mapping[str, Value] = {
+    **{"bridge": "none", "vlan": 0, "vrf": False},
+    **{"routes": 0, "routes6": 0, "next_hops": 1},
+}
+WAYS_APART = (
+    ("bridge", "vlan"),
+    *(("vrf", other) for other in WAYS_OUT if other != "vrf"),
+)
 # Of the router, in every testbed.
 PORTS = ("r0", "r1")
 # devinet.c: both are one number.
@@ -307,14 +316,19 @@ class Experiment(Finite):
 
     def _check_ways_out(self) -> None:
         """Raise ValueError if packets of a setting had two ways out, of which one is taken."""
-        every = [(BASELINE, self.baseline)]
-        every += [(one.name, {**self.baseline, **one.knobs}) for one in self.settings()]
-        for name, knobs in every:
-            if knobs.get("bridge", "none") != "none" and knobs.get("vlan", 0):
+        for name, knobs in self._every():
+            if against := ways_apart(knobs):
+                one, other = (f"{knob} = {_quoted(knobs[knob])}" for knob in against)
                 raise ValueError(
-                    f"{name}: bridge = {knobs['bridge']!r} and vlan = {knobs['vlan']} both lead "
-                    "packets out their way: expected one of them"
+                    f"{name}: {one} and {other} both lead packets out their way: expected one of "
+                    "them"
                 )
+
+    def _every(self) -> Iterator[tuple[str, Knobs]]:
+        """Yield all settings by name, the baseline first, with all their knobs."""
+        yield BASELINE, self.baseline
+        for one in self.settings():
+            yield one.name, {**self.baseline, **one.knobs}
 
     def _check_number(self) -> None:
         """Raise ValueError for more trials than anybody can wait for, before they are made."""
@@ -433,6 +447,22 @@ def _paths(table: object, deep: int = DEEPEST) -> Iterator[tuple[str, ...]]:
             yield from ((name, *path) for path in _paths(value, deep - 1))
         else:
             yield (name,)
+
+
+def ways_apart(knobs: Mapping[str, Value]) -> tuple[str, str] | None:
+    """Return two of these knobs that both lead packets out, of which one has no effect; or None.
+
+    The routes of all but `vrf` are in the main table, where nothing from a VRF is looked up.
+    """
+    there = [name for name, none in WAYS_OUT.items() if knobs.get(name, none) != none]
+    for one, other in WAYS_APART:
+        if one in there and other in there:
+            return one, other
+    return None
+
+
+def _quoted(value: Value) -> str:
+    return text(value) if isinstance(value, bool) else repr(value)
 
 
 def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Value]:

@@ -6,8 +6,23 @@
 # Addresses of the tester's ports behind it.
 G0_MAC=02:00:00:00:00:01 S0_MAC=02:00:00:00:00:04
 
+# Whether its devices are in a VRF, which a boot has asked for (knobs/boot.py), and its name.
+VRF_FLAG=/run/skblab-vrf VRF=skbvrf
+
+# Before they have addresses: they lose these, and their neighbours, when they come into it. Where the
+# kernel has no VRF they stay as they are, which the knob then reads.
+be_in_a_vrf() {
+	[ -e "$VRF_FLAG" ] || return 0
+	$IN_ROUTER ip link add "$VRF" type vrf table 83 || return 0
+	speak "$IN_ROUTER" "$VRF"
+	$IN_ROUTER ip link set "$VRF" up
+	$IN_ROUTER ip link set r0 master "$VRF"
+	$IN_ROUTER ip link set r1 master "$VRF"
+}
+
 # Both ways: what a router sends back, such as an error, must not wait for an answer.
 be_router() {
+	be_in_a_vrf
 	speak "$IN_ROUTER" r0 r1
 	give_address "$IN_ROUTER" r0 198.18.0.1/24 198.18.0.2 "$G0_MAC"
 	give_address "$IN_ROUTER" r1 198.19.0.1/24 198.19.0.2 "$S0_MAC"
@@ -18,8 +33,12 @@ be_router() {
 
 # Where no route of the router's own leads: random destinations need one.
 lead_all_to_the_sink() {
-	$IN_ROUTER ip route add default via 198.19.0.2 dev r1
-	$IN_ROUTER ip route add default via 2001:db8:0:2::2 dev r1
+	in_vrf=
+	[ ! -e "$VRF_FLAG" ] || in_vrf="vrf $VRF"
+	# shellcheck disable=SC2086  # it is two words, or none
+	$IN_ROUTER ip route add $in_vrf default via 198.19.0.2 dev r1
+	# shellcheck disable=SC2086
+	$IN_ROUTER ip route add $in_vrf default via 2001:db8:0:2::2 dev r1
 }
 
 # What follows runs in every trial: where the router's devices are seen from here, by no process.

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from skblab.knobs.registry import ALIKE
 from skblab.knobs.values import Value, text
-from skblab.sweep.experiment import Experiment, differing
+from skblab.sweep.experiment import Experiment, differing, ways_apart
 from skblab_analysis.base.errors import UsageError
 
 # Each is the name of the measure that it is judged by.
@@ -68,6 +68,9 @@ def _against(knob: str, value: Value, chosen: Mapping[str, Value]) -> Iterator[s
     """Yield what is chosen already and is not to be had with a knob of this value."""
     if knob in chosen and chosen[knob] != value:
         yield knob
+    for other, there in chosen.items():
+        if other != knob and ways_apart({other: there, knob: value}):
+            yield other
     for alike in ALIKE:
         if knob in alike:
             yield from (other for other in chosen if other in alike and other != knob)

@@ -301,6 +301,7 @@ def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: P
         ("smt", False, "smt: smt/control is not"),
         ("isolcpus", "1", "isolcpus: is none; only a boot can make it 1"),
         ("kernel", "rt", "kernel: is stock; only a boot can make it rt"),
+        ("vrf", True, "vrf: is off; only a boot can make it on"),
     ],
 )
 def test_what_the_machine_cannot_is_said_and_nothing_is_turned(
