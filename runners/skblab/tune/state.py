@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from skblab.knobs.boot import STOCK
 from skblab.lab.kernel import names
 from skblab.sweep import kept as keeping
 from skblab.sweep.experiment import Experiment
@@ -101,7 +102,8 @@ class Progress:
         words += [f"--minutes {state.minutes:g}", f"--testbed {state.testbed}"]
         words += [] if state.hosts is None else [f"--hosts {shlex.quote(state.hosts)}"]
         if state.hosts is None:
-            words += [f"--flavour {state.flavour}", *names.parse(state.kernel).words]
+            words += [] if state.flavour == STOCK else [f"--flavour {state.flavour}"]
+            words += names.parse(state.kernel).words
         return " ".join(words)
 
     def asked(self) -> tuple[Asked, Experiment]:
