@@ -18,6 +18,7 @@ from rich.table import Table
 from scale.costs import FILE, Costs, load
 from scale.model import Found, Plan, run
 from skblab.lab.reporter import Reporter, printer
+from skblab_analysis.base import words
 from skblab_analysis.base.errors import SkblabError
 
 HOUR, GIGA, TERA = 3600.0, 1e9, 1e12
@@ -104,8 +105,8 @@ def totals(plan: Plan, costs: Costs, found: Found) -> Table:
             what,
             f"{each:.3g}",
             unit,
-            f"{number:_.0f}".replace("_", " "),
-            f"{total:_.0f}".replace("_", " "),
+            words.number(number),
+            words.number(total),
             of,
         )
 
@@ -160,7 +161,7 @@ def units(costs: Costs) -> Table:
         ("slurmctld, an element", costs.element),
         ("a million rows are packed", 1e6 * costs.pack_row),
     ):
-        shown.add_row(name, f"{1000 * seconds:_.1f}".replace("_", " "))
+        shown.add_row(name, words.number(1000 * seconds, 1))
     return shown
 
 

@@ -122,11 +122,11 @@ impl Flows {
     pub fn add(&mut self, columns: &Columns, has_latency: bool, only: Option<&Chosen>) {
         for at in 0..columns.count {
             let number = usize::from(columns.flow[at]);
-            let (received_ns, took) = (columns.received_ns[at + 1], columns.latency_ns[at + 1]);
-            let took = (has_latency && took >= 0).then(|| unsigned(took));
             if only.is_some_and(|only| !only.has(number)) {
                 continue;
             }
+            let (received_ns, took) = (columns.received_ns[at + 1], columns.latency_ns[at + 1]);
+            let took = (has_latency && took >= 0).then(|| unsigned(took));
             if self.held.len() <= number {
                 self.held.resize(number + 1, Flow::default());
             }

@@ -14,6 +14,8 @@ from skblab_analysis.base.real import Real
 
 # Of a run folder.
 FILE = "packets.json"
+# Names of all percentiles that there may be.
+PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
 
 # The program counts in 64 bits; what lies between two moments takes one more.
 Natural = Annotated[int, Field(ge=0, lt=2**64)]

@@ -10,15 +10,14 @@ from rich import box
 from rich.table import Table
 
 from skblab_analysis.base.words import ABSENT, number, share
-from skblab_analysis.formats.analyze import FileFigures, Late, Times
+from skblab_analysis.formats.analyze import PERCENTILES, FileFigures, Late, Times
 
 _US = 1000
 # Those of the table; --json and --parquet have all.
 _MOST_FLOWS = 20
 # Whether the data begins, and whether it ends, within an anomaly.
 OPEN = {(False, False): "no", (True, False): "begin", (False, True): "end", (True, True): "both"}
-_OF_FLOW = ("50 %", "99 %", "99.9 %")
-_PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
+_OF_FLOW = ("50", "99", "99.9")
 
 
 def of_file(found: FileFigures) -> Iterator[Table | str]:
@@ -97,7 +96,7 @@ def _times(found: FileFigures) -> Table:
     add("min", lambda kind: kind.min)
     add("mean", lambda kind: kind.mean)
     add("deviation", lambda kind: kind.sd)
-    for name in _PERCENTILES:
+    for name in PERCENTILES:
         add(f"{name} %", partial(_percentile, name))
     add("max", lambda kind: kind.max)
     if any(kind and kind.negative for kind in kinds):
@@ -131,10 +130,12 @@ def _late(late: tuple[Late, ...]) -> Table:
 
 
 def _flows(found: FileFigures) -> Table:
-    table = _table("flow, µs", "packets", "packets/s", "mean", *_OF_FLOW, "max")
+    table = _table(
+        "flow, µs", "packets", "packets/s", "mean", *(f"{name} %" for name in _OF_FLOW), "max"
+    )
     for flow in (found.flows or ())[:_MOST_FLOWS]:
         percentiles = flow.percentiles or {}
-        middle = (percentiles.get(name.removesuffix(" %")) for name in _OF_FLOW)
+        middle = map(percentiles.get, _OF_FLOW)
         cells = (_us(value, 1) for value in (flow.mean_ns, *middle, flow.max_ns))
         table.add_row(str(flow.flow), number(flow.packets), number(flow.rate), *cells)
     return table

@@ -17,16 +17,14 @@ from skblab.analyze import running
 from skblab.analyze.running import Asked
 from skblab_analysis.base.disk import explained
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats.analyze import FileFigures
+from skblab_analysis.formats.analyze import PERCENTILES, FileFigures
 
 Rows = list[dict[str, object]]
 _TEXT, _WHOLE, _REAL, _TRUTH = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 # A number of a packet may have all 64 bits.
 _NUMBER = pa.uint64()
 
-_PERCENTILES = {
-    f"p{name}": (_NUMBER, "ns") for name in ("50", "90", "99", "99.9", "99.99", "99.999", "99.9999")
-}
+_PERCENTILES = {f"p{name}": (_NUMBER, "ns") for name in PERCENTILES}
 
 COLUMNS: Mapping[str, Mapping[str, tuple[pa.DataType, str]]] = {
     "figures": {

@@ -83,7 +83,7 @@ def try_(
     place = elsewhere(store, on, sbatch, at_once, minutes)
     assert place is not None
     there = place.store
-    _, _, *options = words(place, on, sbatch, at_once, minutes)
+    options = words(None, on, sbatch, at_once, minutes)
     figures = ["--tasks", f"{tasks}", "--seconds", f"{seconds:g}", "--estimate", f"{estimate:g}"]
     campaign = Campaign(
         kind="nothing",
@@ -117,7 +117,7 @@ def status(store: StoreName, as_json: AsJson = False) -> None:
     listed, why = _listed()
     found, damaged, known = [], {}, Known()
     for place in Place.all(there):
-        others = {id_: tuple(names) for id_, names in listed.items() if id_ != place.id}
+        others = {id_: names for id_, names in listed.items() if id_ != place.id}
         queue = Queue(listed.get(place.id, {}), others)
         try:
             found.append(_status(place, engine.look(place, place.tasks(), queue, known)))

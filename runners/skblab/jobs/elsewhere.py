@@ -38,7 +38,6 @@ class Elsewhere:
         Two of them may be the same. `title` is what they do, `what` they are to people.
         """
         store = self.store
-        # Two may be the same.
         all_tasks = {task.key: task for task in tasks}
         recorded = store.recorded()
         left = [task for task in all_tasks.values() if task.key not in recorded]

@@ -316,19 +316,15 @@ class Experiment(Finite):
 
     def _check_ways_out(self) -> None:
         """Raise ValueError if packets of a setting had two ways out, of which one is taken."""
-        for name, knobs in self._every():
+        for setting in (None, *self.settings()):
+            knobs = knobs_of(self, setting)
             if against := ways_apart(knobs):
+                name = setting.name if setting else BASELINE
                 one, other = (f"{knob} = {_quoted(knobs[knob])}" for knob in against)
                 raise ValueError(
                     f"{name}: {one} and {other} both lead packets out their way: expected one of "
                     "them"
                 )
-
-    def _every(self) -> Iterator[tuple[str, Knobs]]:
-        """Yield all settings by name, the baseline first, with all their knobs."""
-        yield BASELINE, self.baseline
-        for one in self.settings():
-            yield one.name, {**self.baseline, **one.knobs}
 
     def _check_number(self) -> None:
         """Raise ValueError for more trials than anybody can wait for, before they are made."""

@@ -17,7 +17,7 @@ from pydantic import Field, JsonValue
 from skblab.knobs.onlyhere import why_only_here
 from skblab.knobs.values import Value, text
 from skblab.sweep.budget import fitting
-from skblab.sweep.experiment import BASELINE, Experiment, differing, knobs_of
+from skblab.sweep.experiment import BASELINE, Experiment, Setting, differing, knobs_of
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measures import parts
 from skblab.sweep.plan import Plan
@@ -118,7 +118,7 @@ def planned(asked: Asked, found: Experiment) -> TunePlan:
     with tempfile.TemporaryDirectory() as made:
         ahead = _Ahead(asked, Path(made))
         ahead.add(SWEEP, deriving.first(found, exact=exact), SWEEP_SHARE * asked.minutes)
-        names = [one.name for one in found.settings() if not _only_here(request, found, one.name)]
+        names = [one.name for one in found.settings() if not _only_here(request, found, one)]
         whole = adding.at_once(found, [], names)
         settings = adding.trying(found, whole)
         left = asked.minutes - ahead.took
@@ -213,7 +213,7 @@ def _most(found: Experiment, whole: Chosen, *, exact: bool) -> Experiment:
 def _never(request: Request, found: Experiment, names: list[str], whole: Chosen) -> Iterator[str]:
     """Yield which settings are not set with others, whatever is found of them."""
     for one in found.settings():
-        if why := _only_here(request, found, one.name):
+        if why := _only_here(request, found, one):
             yield f"{one.name}: measured and never advised from this testbed: {why}."
     if over := len(choosing.combine(found, names).settings) - len(whole.settings):
         yield (
@@ -222,12 +222,11 @@ def _never(request: Request, found: Experiment, names: list[str], whole: Chosen)
         )
 
 
-def _only_here(request: Request, found: Experiment, name: str) -> str:
+def _only_here(request: Request, found: Experiment, setting: Setting) -> str:
     """Return why a setting tells nothing of other machines; nobody's own router is such a one."""
     if not request.kind.boots:
         return ""
     cpus = request.exact_cpus(found) if request.exact else request.kind.cpus(found)
-    [setting] = [one for one in found.settings() if one.name == name]
     return why_only_here(request.kind.machine(cpus), differing(found, setting))
 
 
@@ -242,7 +241,7 @@ def _tried(request: Request, found: Experiment) -> Iterator[Tried]:
     yield _one(found, BASELINE, knobs_of(found, None), "")
     yield _one(found, AGAIN, knobs_of(found, None), "")
     for one in found.settings():
-        why = _only_here(request, found, one.name)
+        why = _only_here(request, found, one)
         yield _one(found, one.name, knobs_of(found, one), why)
 
 
