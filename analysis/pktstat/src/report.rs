@@ -233,8 +233,8 @@ pub fn report(
     let mut troubles = place.troubles;
     if counts.bad_times > 0 {
         troubles.push(format!(
-            "{} packets have a time that is none: not a number, negative, or beyond 2^62 ns; they \
-             are left out",
+            "packets without a valid time: {}; it is not a number, negative, or beyond 2^62 ns; \
+             they are left out",
             counts.bad_times
         ));
     }

@@ -5,7 +5,7 @@
 //! checks the records. Where anything is wrong, the file is read again from its beginning, by
 //! [`skblab_traffic::record::Reader`], which finds what is whole behind it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -121,13 +121,14 @@ impl Source {
     pub fn open(path: &Path, given: Option<Layout>) -> Result<Self, Refused> {
         let name = path.display();
         let usage = |error: io::Error| Refused::Usage(format!("cannot read {name}: {error}"));
-        let mut file = File::open(path).map_err(usage)?;
-        let about = file.metadata().map_err(usage)?;
-        if !about.is_file() {
+        // Before it is opened: that waits for whoever writes into a pipe.
+        if !fs::metadata(path).map_err(usage)?.is_file() {
             return Err(Refused::Usage(format!(
                 "{name} is no regular file: its parts are read more than once; store it in one first"
             )));
         }
+        let mut file = File::open(path).map_err(usage)?;
+        let about = file.metadata().map_err(usage)?;
         let mut head = Vec::new();
         file.by_ref().take(FILE_HEADER as u64).read_to_end(&mut head).map_err(usage)?;
         let by_name =

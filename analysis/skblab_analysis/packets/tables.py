@@ -36,11 +36,26 @@ def of_file(found: FileFigures) -> Iterator[Table | str]:
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
         yield f"not known: {', '.join(names)}: {why}"
+    if set_back := _set_back(found):
+        yield set_back
 
 
 def _span(found: FileFigures) -> str:
     rate = f", {number(found.rate)} packets/s" if found.rate is not None else ""
-    return f"{number(found.packets)} packets in {found.seconds:.6g} s{rate}"
+    packets = "1 packet" if found.packets == 1 else f"{number(found.packets)} packets"
+    return f"{packets} in {found.seconds:.6g} s{rate}"
+
+
+def _set_back(found: FileFigures) -> str | None:
+    """Return what negative times mean, if there are any."""
+    if found.inter_arrival_ns.negative:
+        return (
+            "arrivals go back in time: the receiver's clock was set back, so its rate, and all "
+            "that is over time, are wrong"
+        )
+    if found.latency_ns and found.latency_ns.negative:
+        return "packets arrive before they are sent: a clock was set back, or two clocks differ"
+    return None
 
 
 def _table(*columns: str) -> Table:
