@@ -184,7 +184,7 @@ def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
     assert "Where the time goes: IPv4, 64 bytes, 1 flow, 100 packets/s" in page
     assert "rules: difference" in page
     for before, point in pairwise(POINTS):
-        assert f'<th scope="col">{before}→{point}</th>' in page
+        assert f'<th scope="col">{before}→<wbr>{point}</th>' in page
 
 
 def test_a_run_of_layers_alone_has_a_headline(run: Run) -> None:
