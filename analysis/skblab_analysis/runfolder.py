@@ -68,7 +68,10 @@ from skblab_analysis.layers import series
 from skblab_analysis.layers.rows import Probed
 from skblab_analysis.layers.series import Series
 from skblab_analysis.load import UNIT_OF_CLOCK, Model, load
+from skblab_analysis.tables import Part
 from skblab_analysis.trials.rows import Clock, Known, Measured, TrialRow
+
+__all__ = ["Part", "RunFolder", "trial_of"]
 
 Document = Mapping[str, Any] | str | bytes
 
@@ -268,6 +271,24 @@ class RunFolder:
             raise
         self._append(row, rows)
         self.journal("recorded", trials=[number], clock=row.clock)
+
+    def parts(self) -> list[Part]:
+        """Return the records of a run that goes on."""
+        return tables.read_parts(self.path, self._document.trials)
+
+    def adopt(self, part: Part) -> int:
+        """Record a trial that another run folder has as a part; return its number here.
+
+        RecordError if its rows cannot be.
+        """
+        number = self._trials
+        moved = tables.moved(part, number)
+        rows = {model: tables.rows_of(moved, model) for model in self._again}
+        tables.write_part(self.path, moved)
+        self._trials += len(moved.trials)
+        for model, more in rows.items():
+            self._again[model] += more
+        return number
 
     def known(self, found: Iterable[Known]) -> None:
         """Keep what else is known of the trial that is recorded next, whatever becomes of it."""
@@ -495,3 +516,10 @@ def _text(document: Document) -> str | bytes:
     if isinstance(document, str | bytes):
         return document
     return json.dumps(dict(document), indent=1) + "\n"
+
+
+def trial_of(part: Part) -> TrialRow:
+    """Return the trial of a record that has one; RecordError if it is not as expected."""
+    [row] = tables.rows_of(part, TrialRow)
+    assert isinstance(row, TrialRow)
+    return row

@@ -92,6 +92,36 @@ def part(rows: Iterable[Numbered], ledgers: Sequence[Ledger] = ()) -> Part:
     return Part(tables=tables, ledgers=tuple(ledgers))
 
 
+def rows_of(found: Part, model: type[Numbered]) -> list[Numbered]:
+    """Return a record's rows of the table that has this model; RecordError if they are none."""
+    [table] = (table for table in TABLES if table.model is model)
+    more = found.tables.get(table.file)
+    if more is None:
+        return []
+    where = f"{table.file} of a part"
+    return table.rows(table.arrow(more.columns, more.version, where), where)
+
+
+def moved(found: Part, first: int) -> Part:
+    """Return the same record, whose trials are numbered from `first` on."""
+    by = first - found.trials[0]
+    return Part(
+        tables={
+            name: PartTable(
+                version=more.version,
+                columns={
+                    **more.columns,
+                    "trial": [number + by for number in more.columns["trial"]],
+                },
+            )
+            for name, more in found.tables.items()
+        },
+        ledgers=tuple(
+            ledger.model_copy(update={"trial": ledger.trial + by}) for ledger in found.ledgers
+        ),
+    )
+
+
 def write_part(folder: Path, made: Part) -> None:
     """Write a record whole; SkblabError in one line when the disk says no."""
     path = folder / PARTS / f"{made.trials[0]:08}.json"

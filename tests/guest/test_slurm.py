@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A comparison on a real cluster: guests on its nodes count what guests here count."""
+"""Comparison and sweep on a real cluster: guests on its nodes count what guests here count."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from skblab.compare.asked import PACKETS
 from skblab.compare.workload import choose
 from skblab.lab.kernel import Kernel
 from skblab_analysis.formats.compare import threshold
+from skblab_analysis.load import load
 from slurm_cluster import cluster
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
@@ -60,3 +61,55 @@ def test_a_cluster_counts_what_this_machine_counts(
     # Once more nothing is counted: no cluster is there.
     again = document(skblab, *there[:-4], env={"SKBLAB_RESULTS": str(tmp_path / "again")})
     assert again["measured"] == on_nodes["measured"]
+
+
+EXPERIMENT = """
+name = "few-boots"
+question = "Do nodes count the same?"
+[traffic]
+frame = [64]
+flows = [1]
+[[setting]]
+name = "strict"
+knobs = { rp_filter = 1 }
+[[setting]]
+name = "without mitigations"
+knobs = { mitigations = "off" }
+[repeats]
+least = 2
+most = 2
+"""
+
+
+def swept(skblab: Skblab, results: Path, *words: str, env: dict[str, str]) -> dict[Any, float]:
+    """Return instructions per packet by setting, block and boot, of a sweep that went well."""
+    done = skblab("sweep", *words, env={**env, "SKBLAB_RESULTS": str(results)}, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = results.iterdir()
+    run = load(folder)
+    assert run.document.state == "finished"
+    assert {row.state for row in run.trials} == {"good"}
+    found = {
+        (row.setting, row.block, row.boot_knobs): row.instructions_per_packet for row in run.trials
+    }
+    assert len(found) == len(run.trials)
+    return found
+
+
+def test_a_cluster_sweeps_what_this_machine_sweeps(skblab: Skblab, tmp_path: Path) -> None:
+    file = tmp_path / "few-boots.toml"
+    file.write_text(EXPERIMENT)
+    words = (str(file), "--exact", "--packets", "5000")
+    here = swept(skblab, tmp_path / "here", *words, env={})
+    there = (*words, "--store", str(tmp_path / "store"))
+    with cluster() as slurm:
+        on_slurm = (*there, "--on", "slurm", "--element-minutes", "1")
+        on_nodes = swept(skblab, tmp_path / "there", *on_slurm, env=slurm.env)
+    assert on_nodes.keys() == here.keys()
+    # Tester, baseline, baseline again and strict in one boot, tester and the other in another one.
+    assert len(here) == 2 * (4 + 2)
+    for name, instructions in here.items():
+        # As two boots of one machine are, with what is seldom, such as timers.
+        assert on_nodes[name] == pytest.approx(instructions, rel=0.002), name
+    again = swept(skblab, tmp_path / "again", *there, env={})
+    assert again == on_nodes

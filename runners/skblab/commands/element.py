@@ -23,7 +23,13 @@ def _compare(campaign: Campaign, reporter: Reporter) -> AbstractContextManager[R
     return begin(campaign, reporter)
 
 
-KINDS: Kinds = {"nothing": nothing, "compare": _compare}
+def _sweep(campaign: Campaign, reporter: Reporter) -> AbstractContextManager[Run]:
+    from skblab.sweep.remote import begin
+
+    return begin(campaign, reporter)
+
+
+KINDS: Kinds = {"nothing": nothing, "compare": _compare, "sweep": _sweep}
 
 
 def element(

@@ -11,7 +11,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from skblab.commands.many import (
+    MINUTES,
+    ElementMinutes,
+    Jobs,
+    OnStoreOption,
+    Sbatch,
+    StoreOption,
+    elsewhere,
+)
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
+from skblab.jobs.elsewhere import Elsewhere
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.spec import MOST_EXACT_CPUS
@@ -20,7 +30,7 @@ from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import hostmachines, session
 from skblab.sweep.measure.exact import AT_ONCE, PACKETS
 from skblab.sweep.plan import Plan
-from skblab.sweep.request import SHIPPED, Request, unfinished
+from skblab.sweep.request import SHIPPED, Parameters, Request, require_exact, unfinished
 from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
 from skblab.tune.state import FILE as TUNE
@@ -147,6 +157,11 @@ def sweep(
             "--list", help="List the experiments that come with skblab, with their times."
         ),
     ] = False,
+    store: StoreOption = None,
+    on: OnStoreOption = None,
+    sbatch: Sbatch = None,
+    jobs: Jobs = None,
+    element_minutes: ElementMinutes = MINUTES,
     as_json: AsJson = False,
 ) -> None:
     """Compare settings: what each costs a packet.
@@ -167,10 +182,13 @@ def sweep(
         _list()
         return
     chosen = kernels.parse(name)
+    there = elsewhere(store, on, sbatch, jobs, element_minutes)
     request = Request(
         *(file, exact, packets, testbed, hosts, flavour, chosen, cpus),
         minutes=minutes,
         scale=scale,
+        store=None if there is None else there.store.path,
+        on=on,
     )
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
@@ -186,7 +204,7 @@ def sweep(
     for sentence in request.told(plan):
         reporter.say(sentence)
     with session.alone(folder.path, reporter):
-        _run(plan, folder, reporter, resumed=False, as_json=as_json)
+        _run(plan, folder, reporter, there, resumed=False, as_json=as_json)
 
 
 def _list() -> None:
@@ -217,9 +235,16 @@ def _list() -> None:
 
 def resume(
     run: Annotated[Path, typer.Argument(help="The run folder of a sweep that did not finish.")],
+    store: StoreOption = None,
+    on: OnStoreOption = None,
+    sbatch: Sbatch = None,
+    jobs: Jobs = None,
+    element_minutes: ElementMinutes = MINUTES,
     as_json: AsJson = False,
 ) -> None:
     """Finish a sweep that was stopped: run the trials that are missing.
+
+    A sweep that had --store has the same store and --on again, unless others are named.
 
     Example: `skblab resume results/demo-20260131-120000`
     """
@@ -231,7 +256,12 @@ def resume(
     with session.alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.
         plan, folder = unfinished(run)
-        _run(plan, folder, reporter, resumed=True, as_json=as_json)
+        began = Parameters.of(folder)
+        if store is not None or began.store is not None:
+            require_exact(exact=plan.exact)
+        place = store or (None if began.store is None else Path(began.store))
+        there = elsewhere(place, on or began.on, sbatch, jobs, element_minutes)
+        _run(plan, folder, reporter, there, resumed=True, as_json=as_json)
 
 
 def cleanup(
@@ -260,11 +290,18 @@ def cleanup(
 
 
 def _run(
-    plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool, as_json: bool
+    plan: Plan,
+    folder: RunFolder,
+    reporter: Reporter,
+    there: Elsewhere | None,
+    *,
+    resumed: bool,
+    as_json: bool,
 ) -> None:
-    """Measure what the run in a folder lacks, and show what it has."""
+    """Measure what the run in a folder lacks, here or elsewhere, and show what it has."""
     root = labroot.ensure(reporter)
-    session.run(plan, folder, root, reporter, advice.candidates, resumed=resumed)
+    better = advice.candidates
+    session.run(plan, folder, root, reporter, better, resumed=resumed, elsewhere=there)
     page = build_report(folder.path, gnuplot(root))
     run = load(folder.path)
     if as_json:

@@ -24,25 +24,25 @@ from skblab.compare.instrument import instrument
 from skblab.compare.workload import Workload
 from skblab.jobs.element import Result, Run
 from skblab.jobs.model import Artefact, Campaign, Task
+from skblab.jobs.nodes import BESIDE, cached, require_same
 from skblab.knobs.values import Knobs
-from skblab.lab import labroot, paths
+from skblab.lab import labroot
 from skblab.lab.guest import first
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.instrument import within
 from skblab.lab.kernel import Kernel
 from skblab.lab.kernel.registry import KIND as KERNELS
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.lab.store import digest, entry
 from skblab_analysis.base.checked import Closed, parse
-from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.errors import one_line
 from skblab_analysis.formats.compare import Cause, Figure
 from skblab_analysis.formats.run import Environment
 
 # Raise when the same task gives another figure, by nothing that its key has.
 RECIPE = "1"
 NAME = "compare"
-# Of a guest: what QEMU itself needs, in MiB.
-BESIDE = 512
 # A boot has a CPU of its own, and SECONDS are of two side by side.
 TASK_SECONDS = 2 * SECONDS
 # What is wanted: workload, number of the side, boot.
@@ -109,16 +109,8 @@ def campaign(asked: Asked, counts: Mapping[str, str], root: LabRoot) -> Campaign
 
 
 def counting_with(root: LabRoot, reporter: Reporter) -> dict[str, str]:
-    """Return what figures of a store depend on, beside what is compared: also what is within.
-
-    The lab root's key is of names of packages; other versions of these are other programs.
-    """
-    spec = make_spec(exact=True)
-    return instrument(root, reporter) | {
-        "lab root's packages": digest([json.dumps(root.versions, sort_keys=True)]),
-        "kernel arguments": " ".join(spec.kernel_arguments()),
-        "first program": first.ensure(root).name,
-    }
+    """Return what figures of a store depend on, beside what is compared."""
+    return instrument(root, reporter) | within(root)
 
 
 def tools(root: LabRoot, reporter: Reporter) -> tuple[Artefact, ...]:
@@ -128,12 +120,7 @@ def tools(root: LabRoot, reporter: Reporter) -> tuple[Artefact, ...]:
         counting.ensure(root, reporter),
         first.ensure(root),
     )
-    return tuple(map(_artefact, made))
-
-
-def _artefact(path: Path) -> Artefact:
-    kind, key, *_ = path.relative_to(paths.cache()).parts
-    return Artefact(kind=kind, key=key)
+    return tuple(map(cached, made))
 
 
 def tasks(
@@ -174,13 +161,7 @@ def begin(given: Campaign, reporter: Reporter) -> Iterator[Run]:
     """Begin the tasks of an element: SkblabError if this node counts in another way."""
     common = parse(Common, dict(given.context), "the campaign's context")
     root = labroot.ensure(reporter)
-    here = counting_with(root, reporter)
-    if differ := [name for name in here if here[name] != common.instrument.get(name)]:
-        name = differ[0]
-        raise SkblabError(
-            f"this node's {name} is {here[name]}, and the client's {common.instrument.get(name)}: "
-            "their figures do not compare; run the same skblab on client and nodes"
-        )
+    require_same(counting_with(root, reporter), common.instrument)
     yield _Counts(common, root, reporter).run
 
 

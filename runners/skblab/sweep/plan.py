@@ -86,14 +86,14 @@ class Plan:
         """
         # When each of the testbeds that may be up is free again.
         free = [0.0] * at_once
-        for boot, seconds in zip(self.boots, self._boot_seconds, strict=True):
+        for boot, seconds in zip(self.boots, self.boot_seconds, strict=True):
             if blocks is None or boot.block < blocks:
                 heapq.heapreplace(free, free[0] + seconds)
         return max(free)
 
     @cached_property
-    def _boot_seconds(self) -> tuple[float, ...]:
-        """About how long each boot takes."""
+    def boot_seconds(self) -> tuple[float, ...]:
+        """About how long each boot takes, in seconds."""
         taking = parts(self.experiment.measure, Exact(cpus=self.cpus) if self.exact else None)
         return tuple(self._seconds_of(boot, taking) for boot in self.boots)
 

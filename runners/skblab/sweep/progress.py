@@ -106,6 +106,10 @@ class Progress:
         """Return how many are done."""
         return len(self._done)
 
+    def done(self, key: Key) -> bool:
+        """Whether it has a row."""
+        return key in self._done
+
     def left(self, boot: Boot) -> list[SettingMeasurements]:
         """Return the settings of a boot with something that is still to do, and with all else."""
         return [setting for setting in boot.settings if self.waiting(boot, setting)]

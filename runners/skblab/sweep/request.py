@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from skblab.jobs.model import Engine
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
@@ -53,7 +54,8 @@ class Request:
     """A sweep as it is asked for; `packets` are those of each exact trial, None for the usual.
 
     `cpus` are those of a guest that counts instructions, `minutes` a budget instead of the file's,
-    `scale` how much longer or shorter trials are. UsageError if its options contradict each other.
+    `scale` how much longer or shorter trials are. With a `store` its boots are tasks, which run
+    `on` something. UsageError if its options contradict each other.
     """
 
     file: str
@@ -66,8 +68,17 @@ class Request:
     cpus: int | None = None
     minutes: float | None = None
     scale: float | None = None
+    store: Path | None = None
+    on: Engine | None = None
 
     def __post_init__(self) -> None:
+        if self.store is not None:
+            require_exact(exact=self.exact)
+            if self.minutes is not None:
+                raise UsageError(
+                    f"--minutes {self.minutes:g} is of this machine's time; with --store all "
+                    "blocks are counted: the experiment's repeats.most says how many"
+                )
         if self.packets is not None and not self.exact:
             raise UsageError(
                 f"--packets {self.packets} needs --exact; on the wall clock a trial lasts "
@@ -153,7 +164,13 @@ class Request:
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
         words += self.kernel.words
-        return " ".join(words)
+        return " ".join([*words, *self._many])
+
+    @property
+    def _many(self) -> list[str]:
+        """The options of one whose boots are tasks."""
+        words = [] if self.store is None else [f"--store {shlex.quote(str(self.store))}"]
+        return words + ([] if self.on is None else [f"--on {self.on}"])
 
     def dry_run(self, *, scripts: bool = False) -> Iterator[str]:
         """Yield the plan, how long it takes and what it sets, line by line.
@@ -199,7 +216,13 @@ class Request:
 
     def told(self, plan: Plan) -> Iterator[str]:
         """Yield what of its file the plan does not measure, or not as long, in sentences."""
-        yield from told(plan, self.at_once)
+        if self.store is None:
+            yield from told(plan, self.at_once)
+        elif (budget := plan.experiment.repeats.budget_minutes) is not None:
+            yield (
+                f"With --store all {counted(plan.experiment.repeats.most, 'block')} are counted: "
+                f"repeats.budget_minutes = {budget:g} is of one machine's time."
+            )
         yield from self.shortened(plan)
 
     def shortened(self, plan: Plan) -> Iterator[str]:
@@ -245,7 +268,7 @@ class Request:
         machines, plan = self.machines, self.plan()
         if wrong := self._unable(plan.experiment):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
-        if why := refusal(plan, self.at_once):
+        if self.store is None and (why := refusal(plan, self.at_once)):
             raise UsageError(f"{self.file}: {why}")
         if why := self.unbuildable(plan):
             raise UsageError(why)
@@ -300,6 +323,11 @@ class Request:
         again += [] if self.minutes is None else [f"--minutes {self.minutes:g}"]
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
+        again += self._many
+        if self.store is not None:
+            parameters["store"] = str(self.store)
+        if self.on is not None:
+            parameters["on"] = self.on
         return PlanRecord(
             experiment=experiment.name,
             question=experiment.question,
@@ -329,6 +357,9 @@ class Parameters(BaseModel):
     patches: bool = True
     # Its name without that of our series.
     kernel: str = DEFAULT.name
+    # Where the results of its tasks are, and who runs these, if it has some.
+    store: str | None = None
+    on: Engine | None = None
 
     @property
     def name(self) -> Name:
@@ -340,6 +371,16 @@ class Parameters(BaseModel):
         """Return those of a run; RecordError if they cannot be read."""
         where = f"the parameters in {folder.path / 'run.json'}"
         return parse(cls, folder.document.plan.parameters, where)
+
+
+def require_exact(*, exact: bool) -> None:
+    """Raise UsageError for a sweep by the clock, which cannot be tasks."""
+    if not exact:
+        raise UsageError(
+            "--store: expected --exact with it: only counts of instructions do not depend on what "
+            "else a machine does; to time a sweep, run it on a machine that nobody else uses, such "
+            "as: sbatch --exclusive --wrap './skblab sweep …'"
+        )
 
 
 def unfinished(run: Path) -> tuple[Plan, RunFolder]:
@@ -357,15 +398,20 @@ def unfinished(run: Path) -> tuple[Plan, RunFolder]:
             f"{run} is no sweep (it has no {EXPERIMENT}), and only sweeps can be resumed; to run "
             f"it again: {record.again}"
         )
+    return planned(folder), folder
+
+
+def planned(folder: RunFolder) -> Plan:
+    """Return the plan of a run, of its own experiment file; UsageError if that makes another."""
     asked = Parameters.of(folder)
-    found = _in_time(read(str(run / EXPERIMENT)), asked.scale, asked.minutes)
+    found = _in_time(read(str(folder.path / EXPERIMENT)), asked.scale, asked.minutes)
     plan = make_plan(found, exact=asked.clock == "exact")
     if plan.digest != asked.plan:
         raise UsageError(
-            f"{run}: its plan was {asked.plan}, and this skblab makes another one, {plan.digest}, "
-            f"of the same file; to start again: {record.again}"
+            f"{folder.path}: its plan was {asked.plan}, and this skblab makes another one, "
+            f"{plan.digest}, of the same file; to start again: {folder.document.plan.again}"
         )
-    return plan, folder
+    return plan
 
 
 def _in_time(found: Experiment, scale: float, minutes: float | None) -> Experiment:

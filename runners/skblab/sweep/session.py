@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skblab.jobs.elsewhere import Elsewhere
 from skblab.knobs.base import Knob
 from skblab.knobs.onlyhere import why_only_here
 from skblab.knobs.registry import KNOBS
@@ -20,7 +21,8 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
 from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
-from skblab.sweep import booting, inputs, kept
+from skblab.sweep import booting, inputs, kept, remote
+from skblab.sweep.booting import Booting
 from skblab.sweep.dryrun import setting
 from skblab.sweep.experiment import NETFILTER, Experiment, Setting, differing, knobs_of
 from skblab.sweep.hostmachines import HostMachines, our_sender, remembered, require_sink
@@ -31,6 +33,7 @@ from skblab.sweep.measure.timed import Timing
 from skblab.sweep.measures import programs
 from skblab.sweep.plan import Plan
 from skblab.sweep.progress import Progress
+from skblab.sweep.remote import Distributed, Nodes
 from skblab.sweep.request import MACHINES, Parameters
 from skblab.sweep.running import Method, Running
 from skblab.testbeds import GUESTS, HOSTS, KINDS
@@ -56,13 +59,18 @@ def run(
     *,
     resumed: bool,
     go_on: bool = True,
+    elsewhere: Elsewhere | None = None,
 ) -> None:
     """Measure what the run in a folder lacks, and finish it.
 
     `go_on`: where it breaks off, say how to go on with it. `better` names its settings that are
-    better than the baseline by something.
+    better than the baseline by something. `elsewhere` has the boots of one that counts measured.
     """
-    sweep = prepared(plan, folder, root, reporter)
+    sweep: Prepared | Distributed
+    if elsewhere is None:
+        sweep = prepared(plan, folder, root, reporter)
+    else:
+        sweep = distributed(plan, folder, root, reporter, elsewhere)
     if resumed:
         folder.resume()
     with recording(folder, sweep.machines.environment, reporter, resumes=True, go_on=go_on):
@@ -124,6 +132,37 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
     return Prepared(running, machines, only_one, (*kind.gaps, *method.gaps))
 
 
+def distributed(
+    plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter, elsewhere: Elsewhere
+) -> Distributed:
+    """Build the kernels of a run that counts, and see how far it is; UsageError as `prepared`."""
+    remote.require(plan)
+    asked = Parameters.of(folder)
+    method = Counting(folder, reporter, asked.packets, cpus=asked.cpus)
+    boots = _booting(plan, asked, method, folder, root, reporter)
+    kind = GUESTS[asked.testbed]
+    nodes = Nodes(kind, plan.experiment, method, boots, root, folder, reporter)
+    gaps = (*kind.gaps, *method.gaps)
+    progress = Progress.read(folder.path)
+    return Distributed(plan, folder, root, reporter, progress, elsewhere, nodes, gaps)
+
+
+def _booting(
+    plan: Plan,
+    asked: Parameters,
+    method: Method,
+    folder: RunFolder,
+    root: LabRoot,
+    reporter: Reporter,
+) -> Booting:
+    """Build the kernels of a run in guests; UsageError if it began with something else."""
+    boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
+    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    for built in boots.kernels.values():
+        keep_changes(folder, built)
+    return boots
+
+
 def _machines(
     plan: Plan,
     asked: Parameters,
@@ -149,10 +188,7 @@ def _machines(
         job = folder.path.resolve().name
         hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same, job=job)
         return hosts, hosts.alone()
-    boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
-    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
-    for built in boots.kernels.values():
-        keep_changes(folder, built)
+    boots = _booting(plan, asked, method, folder, root, reporter)
     kind = GUESTS[asked.testbed]
     guests = Guests(kind, plan.experiment, method, boots, root, folder, reporter)
     return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")
