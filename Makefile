@@ -136,7 +136,7 @@ not-slow: dev
 	@$(VENV)/bin/python -m pytest -n $(call more_workers,2) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
-test-slice: setup-tests dev kernels ## of the slow tests, this commit's part (BUDGET=34 minutes); four commits in a row have all
+test-slice: setup-tests dev kernels ## of the slow tests, this commit's part (BUDGET=34 minutes); five commits in a row have all
 	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),34) \
 		$(TEST_ARGS)
 

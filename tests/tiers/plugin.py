@@ -179,7 +179,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if spent + SPARE * takes > 60 * budget:
         pytest.skip(
             f"{spent / 60:.0f} of {budget:g} minutes are spent, and it takes {takes:.0f} s: "
-            "the slice of four commits on has it, and begins with others"
+            f"the slice of {schedule.SLICES} commits on has it, and begins with others"
         )
 
 

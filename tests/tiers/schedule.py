@@ -48,7 +48,7 @@ LONG_GROUP_SECONDS = 600.0
 SHORT_GROUP_SECONDS = 120.0
 # As many commits in a row have all slow tests. Of another number, such as one by the time that is
 # left, slices would not fit together.
-SLICES = 4
+SLICES = 5
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def test_the_longest_group_comes_first_and_whole() -> None:
 
 def test_sweeps_in_guests_wait_for_each_other_in_no_slice() -> None:
     file = sorted(schedule.SWEEPING)[0]
-    took = {f"{file}::test[{number}]": Duration(300) for number in range(8)}
-    took |= {f"other{number}::test": Duration(100) for number in range(24)}
+    took = {f"{file}::test[{number}]": Duration(300) for number in range(2 * schedule.SLICES)}
+    took |= {f"other{number}::test": Duration(100) for number in range(6 * schedule.SLICES)}
     for number in range(schedule.SLICES):
         chosen = schedule.choose(took, took, commit=number, workers=2)
         assert schedule.expected(chosen.tests, took, 2) == 600
@@ -88,7 +88,7 @@ def test_each_slow_test_is_in_one_slice(took: dict[tuple[int, int], float], work
     assert again == slices[0]
 
 
-def test_four_submissions_run_every_slow_test() -> None:
+def test_as_many_submissions_as_slices_run_every_slow_test() -> None:
     durations = schedule.read()
     slow = [name for name, duration in durations.items() if duration.slow]
     assert slow
