@@ -72,14 +72,12 @@ bench-analysis: setup ## how fast skblab analyze is, beside a plain loop in C (B
 	@PYTHONPATH=runners:analysis $(VENV)/bin/python -m skblab.bench.analysis $(BENCH_ARGS)
 
 .PHONY: bench-report
-bench-report: setup ## how long the report of a run of 1000 trials takes (BENCH_ARGS='--settings 40')
-	@$(SKBLAB) --version >/dev/null
+bench-report: setup dev ## how long the report of a run of 1000 trials takes (BENCH_ARGS='--settings 40')
 	@PYTHONPATH=runners:analysis:tests:tests/analysis \
 		$(VENV)/bin/python tests/analysis/large_report.py $(BENCH_ARGS)
 
 .PHONY: bench-store
-bench-store: setup ## how large a store of a million rows is, and how quick to answer (BENCH_ARGS='--runs 50')
-	@$(SKBLAB) --version >/dev/null
+bench-store: setup dev ## how large a store of a million rows is, and how quick to answer (BENCH_ARGS='--runs 50')
 	@PYTHONPATH=runners:analysis:tests:tests/analysis \
 		$(VENV)/bin/python tests/analysis/large_store.py $(BENCH_ARGS)
 
