@@ -2,6 +2,7 @@
 """The house: which package may import which, read from the sources."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +124,16 @@ def test_a_wrong_import_is_found(
     file.write_text(text)
     [fault] = runner_faults(file)
     assert said in fault
+
+
+def test_what_make_runs_of_the_tests_has_the_tools_of_development() -> None:
+    """On a fresh clone, too, where nobody has installed them yet."""
+    own: dict[str, str] = {}
+    target = ""
+    for line in (TREE / "Makefile").read_text().splitlines():
+        if rule := re.match(r"([a-z-]+):(?!=) *([a-z -]*)", line):
+            target = rule[1]
+            own[target] = rule[2]
+        elif re.search(r"PYTHONPATH=\S*\btests\b", line):
+            assert "dev" in own[target].split(), target
+    assert "bench-report" in own
