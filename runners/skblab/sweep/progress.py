@@ -17,7 +17,8 @@ from pydantic import BaseModel, JsonValue
 
 from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
 from skblab_analysis.load import load
-from skblab_analysis.trials.rows import TrialRow
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock, TrialRow
 
 # Deaths of its guest after which a measurement is not tried again.
 DEATHS = 2
@@ -57,6 +58,20 @@ class Key:
     def words(self) -> dict[str, JsonValue]:
         """Return it as the journal has it."""
         return asdict(self)
+
+
+def record_invalid(folder: RunFolder, clock: Clock, key: Key, why: str) -> None:
+    """Have a measurement recorded as one that cannot be used."""
+    folder.record_invalid(
+        clock,
+        key.setting,
+        why,
+        block=key.block,
+        boot_knobs=key.boot_knobs,
+        traffic=key.traffic,
+        measure=key.measure,
+        rate=key.rate,
+    )
 
 
 class _Tried(BaseModel):

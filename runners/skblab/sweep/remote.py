@@ -34,7 +34,7 @@ from skblab.sweep.machines import Guests
 from skblab.sweep.measure.exact import Counting
 from skblab.sweep.plan import Plan
 from skblab.sweep.planned import Boot
-from skblab.sweep.progress import Key, Progress
+from skblab.sweep.progress import Key, Progress, record_invalid
 from skblab.sweep.request import EXPERIMENT, Parameters, planned
 from skblab.sweep.running import Running
 from skblab.testbeds import GUESTS
@@ -300,16 +300,8 @@ class Distributed:
         """Have what is left of a boot recorded as invalid."""
         for setting in self.progress.left(boot):
             for key, _ in self.progress.waiting(boot, setting):
-                self.folder.record_invalid(
-                    self.machines.method.clock,
-                    key.setting,
-                    f"its task failed: {one_line(why)}",
-                    block=key.block,
-                    boot_knobs=key.boot_knobs,
-                    traffic=key.traffic,
-                    measure=key.measure,
-                    rate=key.rate,
-                )
+                said = f"its task failed: {one_line(why)}"
+                record_invalid(self.folder, self.machines.method.clock, key, said)
                 self.progress.end(key)
 
 

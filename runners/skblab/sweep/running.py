@@ -39,7 +39,7 @@ from skblab.sweep.measure.base import DisturbedError
 from skblab.sweep.parallel import side_by_side
 from skblab.sweep.plan import Plan
 from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
-from skblab.sweep.progress import DEATHS, Key, Progress
+from skblab.sweep.progress import DEATHS, Key, Progress, record_invalid
 from skblab.testbeds import CableError, Testbed
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -384,16 +384,7 @@ class Running:
         with self._lock:
             self.folder.heard(heard)
             self.folder.known(map(_read_back, found))
-            self.folder.record_invalid(
-                self.method.clock,
-                key.setting,
-                why,
-                block=key.block,
-                boot_knobs=key.boot_knobs,
-                traffic=key.traffic,
-                measure=key.measure,
-                rate=key.rate,
-            )
+            record_invalid(self.folder, self.method.clock, key, why)
             self.progress.end(key)
 
 
