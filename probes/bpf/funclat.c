@@ -35,8 +35,8 @@
 /* The kernel has it to test programs with: it adds 1, and is called each time one is tested. */
 #define EMPTY_FUNCTION "bpf_fentry_test1"
 /* Rounds are short: on a busy machine none of five long ones may go by without an interruption. */
-#define ROUNDS 50
-#define RUNS   20
+#define ROUNDS	  50
+#define RUNS	  20
 #define BY_FENTRY "fentry"
 /* No programs can be attached, and ftrace may be able to trace the functions all the same. */
 #define NO_FENTRY (-2)

@@ -90,7 +90,8 @@ def swept(skblab: Skblab, results: Path, *words: str, env: dict[str, str]) -> di
     assert run.document.state == "finished"
     assert {row.state for row in run.trials} == {"good"}
     found = {
-        (row.setting, row.block, row.boot_knobs): row.instructions_per_packet for row in run.trials
+        (row.setting, row.block, row.boot_knobs): row.instructions_per_packet or 0.0
+        for row in run.trials
     }
     assert len(found) == len(run.trials)
     return found
