@@ -473,7 +473,10 @@ def test_sweep_and_resume(
     skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of a finished run: what it prints, and nothing else on standard output."""
-    folder = SimpleNamespace(path=searches.finished_run(tmp_path))
+    path = searches.finished_run(tmp_path)
+    parameters = {"plan": "0" * 16}
+    document = SimpleNamespace(plan=SimpleNamespace(parameters=parameters))
+    folder = SimpleNamespace(path=path, document=document)
     module = "skblab.commands.sweep"
     monkeypatch.setattr(f"{module}.Request.told", lambda *_: ())
     monkeypatch.setattr(f"{module}.Request.begin", lambda _: (None, folder))
