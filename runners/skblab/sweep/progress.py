@@ -134,6 +134,10 @@ class Progress:
         named = {Key.of(boot, setting.setting, wanted): wanted for wanted in setting.measurements}
         return [(key, wanted) for key, wanted in named.items() if key not in self._done]
 
+    def missing(self, boot: Boot) -> list[Key]:
+        """Return the names of all that is still to do of a boot."""
+        return [key for setting in boot.settings for key, _ in self.waiting(boot, setting)]
+
     def begun(self, block: int) -> bool:
         """Whether any trial of a block was attempted."""
         return any(key.block == block for key in (*self._done, *self._attempts))

@@ -298,11 +298,10 @@ class Distributed:
 
     def _fail(self, boot: Boot, why: str) -> None:
         """Have what is left of a boot recorded as invalid."""
-        for setting in self.progress.left(boot):
-            for key, _ in self.progress.waiting(boot, setting):
-                said = f"its task failed: {one_line(why)}"
-                record_invalid(self.folder, self.machines.method.clock, key, said)
-                self.progress.end(key)
+        for key in self.progress.missing(boot):
+            said = f"its task failed: {one_line(why)}"
+            record_invalid(self.folder, self.machines.method.clock, key, said)
+            self.progress.end(key)
 
 
 def _numbered(trials: JsonValue, numbers: Mapping[int, int]) -> list[int]:

@@ -267,16 +267,14 @@ class Running:
 
     def _give_up(self, boot: Boot, death: GuestError) -> None:
         """Have what is left of a boot that never comes up recorded as such."""
-        for setting in self.progress.left(boot):
-            for key, _ in self.progress.waiting(boot, setting):
-                self._invalid(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
+        for key in self.progress.missing(boot):
+            self._invalid(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
 
     def _spent(self, boot: Boot) -> None:
         """Have what killed guests often enough recorded as such, where skblab died before that."""
-        for setting in self.progress.left(boot):
-            for key, _ in self.progress.waiting(boot, setting):
-                if self.progress.spent(key):
-                    self._invalid(key, f"its testbed was lost {DEATHS} times")
+        for key in self.progress.missing(boot):
+            if self.progress.spent(key):
+                self._invalid(key, f"its testbed was lost {DEATHS} times")
 
     @property
     def _log_name(self) -> str:
