@@ -160,7 +160,7 @@ class Lab:
             self.store, "local", lambda *_: contextlib.nullcontext(submitter), Packing()
         )
         progress = Progress.read(run.path)
-        return Distributed(plan, run, ROOT, QUIET, progress, there, nodes, ())
+        return Distributed(plan, progress, there, nodes, ())
 
     def swept(self, plan: Plan, run: RunFolder) -> tuple[Run, Here]:
         submitter = Here(kinds=KINDS)

@@ -240,18 +240,20 @@ class Distributed:
     """A sweep whose boots are measured elsewhere, and what its run lacks of them."""
 
     plan: Plan
-    folder: RunFolder
-    root: LabRoot
-    reporter: Reporter
     progress: Progress
     elsewhere: Elsewhere
     machines: Nodes
     gaps: Sequence[str]
 
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of its run."""
+        return self.machines.folder
+
     def measure(self) -> None:
         """Have all boots measured that the store does not have, and take them from there."""
         self.folder.journal("began")
-        common = campaign(self.folder, self.plan, self.machines.boots, self.root)
+        common = campaign(self.folder, self.plan, self.machines.boots, self.machines.labroot)
         every = tasks(self.plan, Parameters.of(self.folder), common)
         left = {
             place: task
@@ -259,7 +261,7 @@ class Distributed:
             if self.progress.left(self.plan.boots[place])
         }
         standing = self.elsewhere.run(
-            common, list(left.values()), self.reporter, "counting", "boots"
+            common, list(left.values()), self.machines.reporter, "counting", "boots"
         )
         for place, task in left.items():
             if why := standing.failed.get(task.key):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from skblab.jobs.elsewhere import Elsewhere
 from skblab.knobs.base import Knob
@@ -22,7 +23,6 @@ from skblab.machine.device import Machine
 from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs, kept, remote
-from skblab.sweep.booting import Booting
 from skblab.sweep.dryrun import setting
 from skblab.sweep.experiment import NETFILTER, Experiment, Setting, differing, knobs_of
 from skblab.sweep.hostmachines import HostMachines, our_sender, remembered, require_sink
@@ -43,6 +43,7 @@ from skblab_analysis.runfolder import RunFolder
 
 # The lock of sweeps in guests: side by side they would share CPUs, and both look good.
 CPUS = "sweep-in-guests"
+_Guests = TypeVar("_Guests", bound=Guests)
 
 
 def alone(run: Path, reporter: Reporter) -> AbstractContextManager[None]:
@@ -139,28 +140,27 @@ def distributed(
     remote.require(plan)
     asked = Parameters.of(folder)
     method = Counting(folder, reporter, asked.packets, cpus=asked.cpus)
-    boots = _booting(plan, asked, method, folder, root, reporter)
-    kind = GUESTS[asked.testbed]
-    nodes = Nodes(kind, plan.experiment, method, boots, root, folder, reporter)
-    gaps = (*kind.gaps, *method.gaps)
-    progress = Progress.read(folder.path)
-    return Distributed(plan, folder, root, reporter, progress, elsewhere, nodes, gaps)
+    nodes = _guests(Nodes, plan, asked, method, folder, root, reporter)
+    gaps = (*nodes.kind.gaps, *method.gaps)
+    return Distributed(plan, Progress.read(folder.path), elsewhere, nodes, gaps)
 
 
-def _booting(
+def _guests(
+    made: type[_Guests],
     plan: Plan,
     asked: Parameters,
     method: Method,
     folder: RunFolder,
     root: LabRoot,
     reporter: Reporter,
-) -> Booting:
+) -> _Guests:
     """Build the kernels of a run in guests; UsageError if it began with something else."""
     boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
     for built in boots.kernels.values():
         keep_changes(folder, built)
-    return boots
+    kind = GUESTS[asked.testbed]
+    return made(kind, plan.experiment, method, boots, root, folder, reporter)
 
 
 def _machines(
@@ -188,9 +188,7 @@ def _machines(
         job = folder.path.resolve().name
         hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same, job=job)
         return hosts, hosts.alone()
-    boots = _booting(plan, asked, method, folder, root, reporter)
-    kind = GUESTS[asked.testbed]
-    guests = Guests(kind, plan.experiment, method, boots, root, folder, reporter)
+    guests = _guests(Guests, plan, asked, method, folder, root, reporter)
     return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")
 
 
