@@ -34,10 +34,7 @@
 
 /* The kernel has it to test programs with: it adds 1, and is called each time one is tested. */
 #define EMPTY_FUNCTION "bpf_fentry_test1"
-/* Rounds are short: on a busy machine none of five long ones may go by without an interruption. */
-#define ROUNDS	  50
-#define RUNS	  20
-#define BY_FENTRY "fentry"
+#define BY_FENTRY      "fentry"
 /* No programs can be attached, and ftrace may be able to trace the functions all the same. */
 #define NO_FENTRY (-2)
 
@@ -309,13 +306,13 @@ static double time_empty(const struct pair *pair)
 {
 	double begun = now_seconds();
 
-	for (int i = 0; i < RUNS; i++) {
+	for (int i = 0; i < COST_RUNS; i++) {
 		LIBBPF_OPTS(bpf_test_run_opts, opts);
 
 		if (bpf_prog_test_run_opts(bpf_program__fd(pair->bpf->progs.on_entry), &opts))
 			return 0;
 	}
-	return (now_seconds() - begun) * 1e9 / RUNS;
+	return (now_seconds() - begun) * 1e9 / COST_RUNS;
 }
 
 /* The shortest of some rounds, of which @cost has what was counted: the others were interrupted.
@@ -326,7 +323,7 @@ static int time_rounds(const struct state *state, double *shortest, struct probe
 	struct function_times *times = &cost->times;
 	__u64 before;
 
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < COST_ROUNDS; round++) {
 		double ns;
 
 		before = times->own;
@@ -338,7 +335,7 @@ static int time_rounds(const struct state *state, double *shortest, struct probe
 		if (round && ns >= *shortest)
 			continue;
 		*shortest = ns;
-		cost->own = (double)(times->own - before) / RUNS;
+		cost->own = (double)(times->own - before) / COST_RUNS;
 	}
 	return 0;
 }
@@ -372,7 +369,7 @@ static int measure_cost(struct state *state)
 		return ret > 0 ? ret
 			       : fail("cannot measure what the probe takes for a call: %s",
 				      strerror(errno));
-	cost->calls = ROUNDS * RUNS;
+	cost->calls = COST_ROUNDS * COST_RUNS;
 	cost->cost = with - without;
 	return 0;
 }

@@ -28,9 +28,6 @@
 /* The namespace of all processes: elsewhere they have other numbers than in the trace. */
 #define ALL_PROCESSES 0xeffffffcU
 
-#define ROUNDS 5
-#define RUNS   200
-
 const char *const graph_empty_names[] = { "__do_sys_getppid", "__x64_sys_getppid",
 					  "__arm64_sys_getppid", "__se_sys_getppid",
 					  "sys_getppid" };
@@ -248,12 +245,12 @@ static double time_empty(void)
 {
 	double shortest = 0;
 
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < COST_ROUNDS; round++) {
 		double begun = now_seconds(), ns;
 
-		for (int i = 0; i < RUNS; i++)
+		for (int i = 0; i < COST_RUNS; i++)
 			syscall(SYS_getppid);
-		ns = (now_seconds() - begun) * 1e9 / RUNS;
+		ns = (now_seconds() - begun) * 1e9 / COST_RUNS;
 		if (!round || ns < shortest)
 			shortest = ns;
 	}
@@ -275,10 +272,10 @@ static int measure_cost(struct graph *graph)
 	with = time_empty();
 	if (end(graph))
 		return EXIT_BAD;
-	if (cost->times.calls < ROUNDS * RUNS)
+	if (cost->times.calls < COST_ROUNDS * COST_RUNS)
 		return fail("the trace has %llu calls of getppid(), and %d were made",
-			    cost->times.calls, ROUNDS * RUNS);
-	cost->calls = ROUNDS * RUNS;
+			    cost->times.calls, COST_ROUNDS * COST_RUNS);
+	cost->calls = COST_ROUNDS * COST_RUNS;
 	cost->cost = with - without;
 	return 0;
 }

@@ -24,6 +24,12 @@ struct absent {
 	char why[512];
 };
 
+/* That is measured in rounds, of which the shortest counts: the others were interrupted. They are
+ * short: on a busy machine none of five long ones may go by undisturbed.
+ */
+#define COST_ROUNDS 50
+#define COST_RUNS   20
+
 /* What the probe itself takes for a call, measured with an empty function. */
 struct probe_cost {
 	unsigned int calls; /* 0: it was not measured */
