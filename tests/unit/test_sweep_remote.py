@@ -348,6 +348,18 @@ def test_bad_usage(
     done = skblab_here("sweep", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+    # What is refused makes no store.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_makes_no_store(
+    skblab_here: Skblab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = skblab_here("sweep", "first", "--exact", "--store", "there", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "To run it: ./skblab sweep first --exact --store there" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_of_this_machine_is_refused() -> None:

@@ -93,6 +93,13 @@ def require(on: Engine, sbatch: Sequence[str] | None, jobs: int | None) -> None:
         raise UsageError("--sbatch: expected --on slurm with it")
 
 
+def require_no_store(on: Engine | None, sbatch: Sequence[str] | None, jobs: int | None) -> None:
+    """Raise UsageError for options that mean nothing without a store."""
+    for option, of in (("--on", on), ("--sbatch", sbatch), ("--jobs", jobs)):
+        if of:
+            raise UsageError(f"{option}: expected --store with it, such as --store /shared/store")
+
+
 def elsewhere(
     store: Path | None,
     on: Engine | None,
@@ -102,11 +109,7 @@ def elsewhere(
 ) -> Elsewhere | None:
     """Return where tasks run, if not in this process; UsageError for what cannot be."""
     if store is None:
-        for option, of in (("--on", on), ("--sbatch", sbatch), ("--jobs", jobs)):
-            if of:
-                raise UsageError(
-                    f"{option}: expected --store with it, such as --store /shared/store"
-                )
+        require_no_store(on, sbatch, jobs)
         return None
     place = on or "local"
     require(place, sbatch, jobs)

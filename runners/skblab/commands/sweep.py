@@ -19,6 +19,7 @@ from skblab.commands.many import (
     Sbatch,
     StoreOption,
     elsewhere,
+    require_no_store,
 )
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.jobs.elsewhere import Elsewhere
@@ -182,18 +183,23 @@ def sweep(
         _list()
         return
     chosen = kernels.parse(name)
-    there = elsewhere(store, on, sbatch, jobs, element_minutes)
+    if store is None:
+        require_no_store(on, sbatch, jobs)
     request = Request(
         *(file, exact, packets, testbed, hosts, flavour, chosen, cpus),
         minutes=minutes,
         scale=scale,
-        store=None if there is None else there.store.path,
+        store=store,
         on=on,
     )
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)
         return
+    # Not before: neither a plan nor what is refused makes a store.
+    there = elsewhere(store, on, sbatch, jobs, element_minutes)
+    if there is not None:
+        request = dataclasses.replace(request, store=there.store.path)
     reporter = Reporter()
     if chosen.packaged is not None:
         request.plan()
